@@ -261,13 +261,13 @@ class TestTasks:
             await turn(here.clock, lambda: bool(ran))
             await here.run_task(task_id="last")
         assert ran == ["t", "last"]
-        (line,) = [line for line in lines(caplog) if "came twice" in line]
+        (line,) = [line for line in lines(caplog) if "contains it twice" in line]
         assert "'t'" in line
 
     @pytest.mark.parametrize(
         ("fields", "said"),
         [
-            ({"taskType": "other", "taskDefName": "other"}, "it is one of 'other'"),
+            ({"taskType": "other", "taskDefName": "other"}, "its task type is 'other'"),
             ({"taskId": ""}, "no valid taskId"),
             ({"taskId": None}, "no valid taskId"),
             ({"workflowInstanceId": ""}, "no valid workflowInstanceId"),

@@ -12,21 +12,18 @@ One process:
     `worker_group` starts and stops its workers; `session` has their shared connections, leases and journal.
     `registration` registers task definitions, with the schemas of `json_schema_generator`.
 
-One task, from its delivery to its verdict:
-    `engine` keeps the slots full and carries each task through the steps below: see `Engine.carry`.
-    `poller` polls: how many tasks to request, and when to poll again.
-    `prefetch` holds the tasks beyond the slots, if the worker's option of that name allows them.
-    `polled_tasks` judges each task that arrives: execute it, answer for it without executing it, or ignore it.
-    `running_task` is the state of a running task: its lease, and whether it must stop.
-    `lease` keeps the leases, with a `heartbeat` for each in time; `blocked_loop` names code that blocks the event loop.
-    `progress` tracks the log lines and output of a running task; heartbeats carry them.
-    `task_trace` has the spans of a traced task.
-    `isolation` decides when a task may begin: one that may have killed a process runs alone.
-    `executor` calls the worker's function, a `def` on the threads of `thread_pool`;
-    `execution_marks` marks the call, so that it is known if the process dies meanwhile.
-    `reporter` reports the outcome until there is a verdict; `delivery` sends reports and reads the answers.
-    `journal` keeps the task, then its report, on disk until the verdict; `adopted_journal` is that of a dead process.
-    `redelivery` sends again the reports that could not be delivered, and requeues the tasks of dead processes.
+One task, from its delivery to its verdict: `engine` keeps the slots full and carries each task through the steps below:
+    see `Engine.carry`. `poller` polls: how many tasks to request, and when to poll again. `prefetch` holds the tasks
+    beyond the slots, if the worker's option of that name allows them. `polled_tasks` decides about each task that
+    arrives: execute it, report it without executing it, or ignore it. `running_task` is the state of a running task:
+    its lease, and whether it must stop. `lease` keeps the leases, with a `heartbeat` for each in time; `blocked_loop`
+    names code that blocks the event loop. `progress` tracks the log lines and output of a running task; heartbeats
+    carry them. `task_trace` has the spans of a traced task. `isolation` decides when a task may begin: one that may
+    have killed a process runs alone. `executor` calls the worker's function, a `def` on the threads of `thread_pool`;
+    `execution_marks` marks the call, so that it is known if the process dies meanwhile. `reporter` reports the outcome
+    until there is a verdict; `delivery` sends reports and reads the answers. `journal` keeps the task, then its report,
+    on disk until the verdict; `adopted_journal` is that of a dead process. `redelivery` sends again the reports that
+    could not be delivered, and requeues the tasks of dead processes.
 
 `conductor.client.worker.outcome` turns the value or the error of a function into a result.
 """

@@ -1,4 +1,7 @@
-"""Adopts the journal files of dead processes: a file whose lock is free has no owner."""
+"""Adopts the journal files of dead processes.
+
+A living process holds the lock of its file, so a free lock means a dead owner.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ from conductor.common.machine import is_writable_by_others, try_lock
 
 logger = logging.getLogger(__name__)
 
-#: The file of a dead process may be this many times `journal_max_bytes`: removals are written beyond the limit.
+#: The largest file that is adopted, as a multiple of `journal_max_bytes`. A file may exceed the limit, because removals
+#: are written even when it is full.
 MAX_FILE_SHARE = 2
 
 
@@ -48,7 +52,7 @@ class AdoptedJournal:
 
     def __init__(self, path: Path, file: int, contents: JournalContents) -> None:
         self.path = path
-        #: When the process last wrote to the file, in epoch milliseconds.
+        #: When the dead process last wrote to the file, in epoch milliseconds.
         self.written_ms = os.fstat(file).st_mtime_ns // 1_000_000
         self._contents = contents
         self._file: int | None = file
@@ -56,7 +60,7 @@ class AdoptedJournal:
 
     @classmethod
     def lock(cls, path: Path, max_bytes: int) -> AdoptedJournal | None:
-        """Lock and read a file. Return None if it has an owner, is gone or too large, or others may have written it."""
+        """Lock and read a file. Return None if a living process owns it, or if it is gone, too large or not trusted."""
         try:
             file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
@@ -91,11 +95,11 @@ class AdoptedJournal:
 
     @property
     def marks(self) -> MarksOfDeadProcess | None:
-        """The tasks that the process was executing; None if they are not known, or were judged before."""
+        """The tasks that the dead process was executing; None if they are unknown or were already judged."""
         return read_marks(self.path.with_suffix(SUFFIX))
 
     def replace_tasks(self, reports: list[PendingReport]) -> None:
-        """Replace tasks by reports about them, and remove the execution marks."""
+        """Add reports in place of their tasks, and remove the execution marks."""
         for report in reports:
             self._write(ReportAdded(report))
         self.path.with_suffix(SUFFIX).unlink(missing_ok=True)
@@ -114,28 +118,28 @@ class AdoptedJournal:
         try:
             write_all(self._file, encode_records([record]))
         except OSError as error:
-            logger.warning("%s cannot be written (%s): what is in it may be sent again", self.path, error)
+            logger.warning("The journal %s cannot be written (%s), so its reports may be sent again", self.path, error)
 
     def remove_file(self) -> None:
-        """Remove the file: all its entries have their verdict."""
+        """Remove the file, after all of its entries have a verdict."""
         self.path.with_suffix(SUFFIX).unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
         self.close_file()
 
     def close_file(self) -> None:
-        """Close the file. The next process adopts the rest."""
+        """Close and unlock the file. Another process can adopt the remaining entries."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
             open_journals.discard(self)
 
 
-#: Files that are not adopted, and that a warning has named.
+#: Files that are not trusted and were already named in a warning.
 _untrusted: set[Path] = set()
 
 
 def _is_trusted(path: Path, found: os.stat_result) -> bool:
-    """Return whether only this user can have written the file: its reports are sent with this user's credentials."""
+    """Return whether only this user can write the file. Its reports are sent with this user's credentials."""
     if stat.S_ISREG(found.st_mode) and not is_writable_by_others(found):
         return True
     if path not in _untrusted:
@@ -149,12 +153,12 @@ def _is_trusted(path: Path, found: os.stat_result) -> bool:
 
 
 def _set_aside(path: Path, size: int, max_bytes: int) -> None:
-    """Rename a file that is larger than any journal: reading it could exhaust the memory."""
+    """Rename a file that is too large to read into memory, so that it is not adopted."""
     aside = path.with_name(f"{path.name}.too-large")
     path.rename(aside)
     logger.critical(
-        "The journal %s has %d bytes, more than the %d that are read: it is now %s, and results in it are not sent. "
-        "To send them, allow more with CONDUCTOR_WORKER_JOURNAL_MAX_BYTES and give the file its name back",
+        "The journal %s has %d bytes, more than the limit of %d. It was renamed to %s, and its results are not sent. "
+        "To send them, increase CONDUCTOR_WORKER_JOURNAL_MAX_BYTES and rename the file back",
         path,
         size,
         max_bytes,

@@ -23,7 +23,10 @@ class LoopGuard:
         self._thread_id = threading.get_ident()
 
     async def run(self, needed: Callable[[], bool]) -> None:
-        """Check repeatedly whether the loop answers, while `needed()`. This uses real time, not the session's clock."""
+        """Check whether the guarded loop runs callbacks, repeatedly while `needed()` is true.
+
+        The checks use real time, not the session's clock.
+        """
         is_blocked = False
         while True:
             await asyncio.sleep(BLOCKED_LOOP_S / 2)
@@ -49,8 +52,8 @@ class LoopGuard:
         frame = sys._current_frames().get(self._thread_id)
         stack = "".join(traceback.format_stack(frame, limit=12)) if frame else "(its stack cannot be read)"
         logger.warning(
-            "The event loop has been blocked for %.0f s; nothing else runs meanwhile. Use an async library or a `def`. "
-            "It is here:\n%s",
+            "The event loop has been blocked for %.0f s, so no other coroutine runs. Use an async library or a `def` "
+            "worker. The code that blocks it:\n%s",
             BLOCKED_LOOP_S,
             stack,
         )

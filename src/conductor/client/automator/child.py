@@ -27,17 +27,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Orders from the parent, each with the name of a worker, or None for all of them. The end of the connection means that
-#: the parent is dead: the process drains.
+#: Orders from the parent, each with the name of a worker, or None for all of them. If the connection closes, the parent
+#: is dead, and the process drains.
 DRAIN, PAUSE, RESUME, END_NOW, RETIRE = "drain", "pause", "resume", "end now", "retire"
-#: Messages to the parent, each with a text: the process has begun; its workers poll; they cannot be set up, with the
-#: reason; the process should be replaced by a successor, with the reason.
+#: Messages to the parent, each with a text. READY: the process has started. WORKING: its workers poll. CANNOT_START:
+#: they cannot be set up; the text is the reason. RECYCLE: a successor should replace the process; the text is the
+#: reason.
 READY, WORKING, CANNOT_START, RECYCLE = "ready", "working", "cannot start", "recycle"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReference:
-    """A decorated worker whose function cannot be pickled: the module where it is decorated, and its name."""
+    """Identifies a decorated worker that cannot be pickled, so that a worker process can import it."""
 
     module: str
     name: str
@@ -49,34 +50,36 @@ class WorkerReference:
         worker = registry.find_worker_in_module(self.module, self.name, self.domain)
         if worker is None:
             raise LookupError(
-                f"module {self.module} makes no worker for task type '{self.name}' when it is imported again"
+                f"importing module {self.module} in the worker process defines no worker for task type '{self.name}'"
             )
         return worker
 
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """The specification of a worker process. It is sent by pickle."""
+    """The specification of a worker process, which the process receives by pickle."""
 
-    #: The name of the process: that of its worker, or the `process_name` of its workers.
+    #: The name of the process: the name of its only worker, or the `process_name` that its workers share.
     name: str
     workers: tuple[WorkerInterface | WorkerReference, ...]
     configuration: Configuration
     options: dict[str, Any] = field(default_factory=dict)
     listeners: tuple[object, ...] = ()
     metrics: MetricsPlace | None = None
-    #: The names of its workers: the task type, with the domain if two workers share it: `greet`, `greet@vip`.
+    #: The names of its workers: the task type (`greet`), with the domain if two workers share the task type
+    #: (`greet@vip`).
     names: tuple[str, ...] = ()
     lifespans: tuple[Callable[..., Any], ...] = ()
-    #: Logged at the start if the parent shows no logs.
+    #: A line that this process logs at its start, because the parent shows no logs; None if the parent logs it.
     first_line: str | None = None
-    #: The program's current environment: a fork server only has the one from its own start.
+    #: The program's current environment. A fork server only has the environment of its own start.
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
 def run_child(spec: ChildSpec, orders: Connection) -> None:
     """Run the workers of this process until an order, a signal or the death of the parent drains them."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent decides
+    # Ctrl-C reaches the whole process group; the parent decides when to stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _send(orders, READY)  # the top level of the script has run
     os.environ.clear()
     os.environ.update(spec.environment)
@@ -99,7 +102,7 @@ def run_child(spec: ChildSpec, orders: Connection) -> None:
             telemetry.close()
         tracing.flush()
     if has_leftover_work:
-        # Requeued tasks run elsewhere: their functions here must end with the process, at once.
+        # Other workers execute the requeued tasks, so functions that still run here must end now, with the process.
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -135,7 +138,7 @@ async def _serve(
         next(actions, group.end_at_once)()
 
     def on_started() -> None:
-        # Orders are read only after the start, because they are for engines that do not exist earlier.
+        # Orders are read only now, because the engines that they address did not exist before.
         loop.add_reader(orders.fileno(), _obey, group, orders, loop)
         _send(orders, WORKING)
 

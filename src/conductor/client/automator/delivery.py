@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.common.clock import Clock
 
-#: The most requests with reports in flight. Reports that become ready while all are in flight share the next request.
+#: The most requests with reports that are in flight at the same time. Reports that become ready meanwhile share the
+#: next request.
 MAX_IN_FLIGHT = 2
-#: The longest time that a report waits for the requests in flight.
+#: After this time a report is sent even if `MAX_IN_FLIGHT` requests are in flight.
 MAX_WAIT_S = 0.05
 #: The most reports in one request, and the most bytes.
 MAX_BATCH = 100
@@ -33,9 +34,10 @@ MAX_BATCH_BYTES = 1_000_000
 
 #: Statuses after which a report is sent again. Other statuses below 500 are final.
 _RETRIED = frozenset({408, 429})
-#: The server did not read the report because of its size. This status does not judge the task.
+#: The status of a report that the server did not read because of its size. This status is not a verdict.
 _TOO_LARGE = 413
-#: Statuses of rejected credentials. The token was renewed once already, so a retry after seconds does not help.
+#: Statuses of rejected credentials. The HTTP client has already renewed the token once, so another attempt soon after
+#: does not help.
 _UNAUTHORIZED = frozenset({401, 403})
 
 #: The most characters that are kept of a server's message.
@@ -43,23 +45,24 @@ MAX_MESSAGE = 500
 
 
 class ReportAnswer(NamedTuple):
-    """A server's answer to a report. A Conductor server sends no verdict."""
+    """A server's answer to a report. A Conductor server sends no verdict, so `verdict` is None."""
 
     status: int
     verdict: Verdict | None
     message: str
     retry_after_s: float | None = None
-    #: Whether the answer cannot come from a Conductor server or a coordinator: an unknown verdict, or a web page.
+    #: Whether the answer has an unknown verdict or is a web page, which neither a Conductor server nor a coordinator
+    #: sends.
     is_malformed: bool = False
     #: The largest body that the server accepts, if it says so.
     max_body: int | None = None
-    #: The next task, if the answer contains one, and when the report was sent. The lease of the task begins then.
+    #: The next task, if the answer contains one. Its lease begins at `sent_at`, when the report was sent.
     next_task: Task | UnreadableTask | None = None
     sent_at: float = 0.0
 
     @property
     def judgement(self) -> Verdict | None:
-        """The verdict, or the one that a Conductor server's status implies; None if the report must be sent again."""
+        """The server's verdict, or the one that its HTTP status implies; None if the report must be sent again."""
         if self.verdict is not None:
             return self.verdict
         if self.is_malformed or self.status >= 500 or self.status in _RETRIED or self.is_unauthorized:
@@ -82,7 +85,7 @@ NOT_SENT = ReportAnswer(409, Verdict.CANCELLED, "the lease was lost before the r
 
 
 class NoVerdict(ConductorError):
-    """The server's answer does not judge the report."""
+    """The server's answer neither contains nor implies a verdict, so the report must be sent again."""
 
     def __init__(self, answer: ReportAnswer) -> None:
         super().__init__(f"the server answered {answer.status}: {answer.message}")
@@ -97,17 +100,17 @@ class _QueuedReport(NamedTuple):
     context: Context
 
     def is_wanted(self) -> bool:
-        """Return whether the report must still be sent: its task is not lost."""
+        """Return False if the task was lost, so that its report must not be sent."""
         return self.wanted is None or self.wanted()
 
 
 class Delivery:
-    """Sends encoded reports, each once. The caller decides what to do with the answer."""
+    """Makes one attempt to send an encoded report. The caller decides what to do with the answer."""
 
     def __init__(self, api: AsyncTaskResourceApi, clock: Clock, before: Callable[[], None] = lambda: None) -> None:
         self._api = api
         self._clock = clock
-        #: Called before anything is sent: it flushes the journal.
+        #: Called before each request, to flush the journal.
         self._before = before
         #: Whether the server accepts arrays of reports.
         self.takes_batches = False
@@ -118,7 +121,7 @@ class Delivery:
         self._queue: list[_QueuedReport] = []
         #: Whether `_end_tick` is scheduled.
         self._ticking = False
-        #: Ends the wait for requests in flight.
+        #: Sends the queued reports after `MAX_WAIT_S`.
         self._timer: asyncio.TimerHandle | None = None
         self._in_flight: set[asyncio.Task[None]] = set()
 
@@ -129,8 +132,9 @@ class Delivery:
 
         Args:
             body: The encoded report. It is not sent if it is larger than the server accepts.
-            wanted: Called before a queued report is sent, and before it is sent again on a new connection.
-            may_ask_next: Called when the report is sent: whether the answer may bring another task.
+            wanted: Returns False if the report must not be sent any more. Called before a queued report is sent, and
+                before it is sent again on a new connection.
+            may_ask_next: Called when the report is sent. Returns whether the report requests another task.
         """
         if self.max_body is not None and len(body) > self.max_body:
             return ReportAnswer(_TOO_LARGE, None, "not sent", max_body=self.max_body)
@@ -152,7 +156,10 @@ class Delivery:
         return answer
 
     def _end_tick(self) -> None:
-        """Send the reports of this tick, at once unless `MAX_IN_FLIGHT` requests are in flight."""
+        """Send the queued reports now.
+
+        If `MAX_IN_FLIGHT` requests are in flight, wait up to `MAX_WAIT_S` for an answer.
+        """
         self._ticking = False
         self._before()
         if len(self._in_flight) < MAX_IN_FLIGHT:
@@ -167,7 +174,7 @@ class Delivery:
         queue, self._queue = self._queue, []
         max_bytes = MAX_BATCH_BYTES if self.max_body is None else min(MAX_BATCH_BYTES, self.max_body)
         for batch in _split(queue, max_bytes):
-            # In the context of the first report, so that the request belongs to the trace of that report.
+            # The request runs in the context of the first report, so that it belongs to the trace of that report.
             sending = asyncio.get_running_loop().create_task(self._send_batch(batch), context=batch[0].context)
             self._in_flight.add(sending)
             sending.add_done_callback(self._on_answered)
@@ -178,7 +185,10 @@ class Delivery:
             self._send_queue()
 
     async def _send_batch(self, reports: list[_QueuedReport]) -> None:
-        """Send one request for many reports. Each gets its own answer; a failed request is a failure of each."""
+        """Send one request for many reports.
+
+        Each report gets its own answer; if the request fails, all of them fail.
+        """
         asking: list[_QueuedReport] = []
         others: list[_QueuedReport] = []
         for report in reports:
@@ -189,15 +199,15 @@ class Delivery:
                 asking.append(report)
             else:
                 others.append(report)
-        batch = asking + others  # the server grants tasks to the first reports
+        batch = asking + others  # the server grants next tasks to the first reports of a batch
         if not batch:
             return
-        failure: Exception = ConnectionLost("the reports were not sent to their end")
+        failure: Exception = ConnectionLost("the request with the reports was interrupted")
         try:
             for report, answer in zip(batch, await self._request(batch, len(asking)), strict=True):
                 if not report.answer.done():
                     report.answer.set_result(answer)
-        except Exception as error:  # each caller waits for an answer and holds a slot
+        except Exception as error:  # every caller must be answered, or it would hold its slot forever
             failure = error
         finally:
             for report in batch:
@@ -214,13 +224,14 @@ class Delivery:
             except AnswerTooLarge:
                 if not next_tasks:
                     raise
-                response = await send()  # the same verdicts; the coordinator requeues the tasks
+                response = await send()  # the verdicts stay the same; the coordinator requeues the granted tasks
             if response.status == 200:
                 return read_answers(response, len(batch), sent_at)
             answer = read_answer(response)
             if answer.judgement is None:
                 return [answer] * len(batch)
-            # The server rejected the batch as a whole: it is too large, or one report is malformed.
+            # The server rejected the batch as a whole: it is too large, or one report is malformed. Send each report
+            # alone.
         return [
             await self._send_alone(report.body, report.wanted) if report.is_wanted() else NOT_SENT for report in batch
         ]
@@ -229,7 +240,7 @@ class Delivery:
 def _split(queue: list[_QueuedReport], max_bytes: int) -> Iterator[list[_QueuedReport]]:
     """Split the queue into batches that the server accepts."""
     batch: list[_QueuedReport] = []
-    size = 1  # brackets and commas count, too
+    size = 1  # the closing bracket; each report adds a bracket or comma
     for report in queue:
         if batch and (len(batch) >= MAX_BATCH or size + len(report.body) + 1 > max_bytes):
             yield batch
@@ -241,7 +252,7 @@ def _split(queue: list[_QueuedReport], max_bytes: int) -> Iterator[list[_QueuedR
 
 
 class _AnswerBody(msgspec.Struct):
-    """An error body, or one verdict of a batch."""
+    """The body of an error, or one element of the answer to a batch."""
 
     status: int = 0
     verdict: str | None = None
@@ -275,7 +286,7 @@ def read_answer(response: Response) -> ReportAnswer:
 
 
 def read_answers(response: Response, expected: int, sent_at: float = 0.0) -> list[ReportAnswer]:
-    """Read the answers to a batch, in its order. A malformed answer does not affect the others."""
+    """Return one answer per report of a batch, in the same order. A malformed answer does not affect the others."""
     try:
         answers = [_read_batch_answer(raw, sent_at) for raw in _list_decoder.decode(response.body)]
     except UNREADABLE as error:
@@ -317,16 +328,16 @@ def _read_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def find_loss(task: Task, *, worker_id: str | None, poll_count: int, reported_as: str | None) -> str | None:
-    """Return why a task on a Conductor server is not ours any more; None if it is. In doubt, the task is lost.
+    """Return why this worker no longer holds a task on a Conductor server; None if it does. In doubt, the task is lost.
 
     Args:
         task: The task as the server has it.
         worker_id: The id of this worker.
-        poll_count: The delivery that this worker received.
+        poll_count: The poll count of the delivery that this worker received.
         reported_as: The status in this worker's report; None without a report.
     """
-    # A delivered task is IN_PROGRESS. A SCHEDULED task waits for a poll of any worker, which will execute it, so the
-    # work here must stop; unless this worker's own report has requeued the task.
+    # A delivered task is IN_PROGRESS. A SCHEDULED task waits to be polled, and another worker may execute it. The work
+    # here must therefore stop, unless this worker's own report has requeued the task.
     is_not_running = task.status in TERMINAL_TASK_STATUSES or task.status == "SCHEDULED"
     if is_not_running and task.status != _status_after(reported_as):
         return f"the server has the task as {_quote(task.status)}"
@@ -336,7 +347,7 @@ def find_loss(task: Task, *, worker_id: str | None, poll_count: int, reported_as
 
 
 def find_verdict(report: PendingReport, task: Task) -> Verdict | None:
-    """Return the verdict on a report that a task on a Conductor server shows; None if the task is open and ours."""
+    """Infer the verdict on a report from the task on a Conductor server; None if this worker still holds the task."""
     loss = find_loss(task, worker_id=report.worker_id, poll_count=report.poll_count, reported_as=report.status)
     if loss is not None:
         return Verdict.CANCELLED
@@ -344,5 +355,5 @@ def find_verdict(report: PendingReport, task: Task) -> Verdict | None:
 
 
 def _status_after(reported_as: str | None) -> str | None:
-    """Return the status of a task on a Conductor server after a report: a requeued task waits for a poll."""
+    """Return the status of a task on a Conductor server after a report: IN_PROGRESS requeues it as SCHEDULED."""
     return "SCHEDULED" if reported_as == "IN_PROGRESS" else reported_as

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: A registration that takes longer continues in the background.
+#: The engine starts to poll after this time even if the registration is not finished, which then continues in the
+#: background.
 REGISTRATION_S = 5.0
-#: The time that an abandoned poll has in addition to its poll timeout.
+#: An abandoned poll is cancelled if it is not answered within its poll timeout plus this time.
 ABANDONED_POLL_GRACE_S = 2.0
 
 
@@ -67,17 +68,17 @@ class Engine:
         self._running: set[RunningTask] = set()
         #: The number of running tasks whose function has returned.
         self._reporting = 0
-        #: Answers to reports in this tick of the event loop that bring a task each.
+        #: Answers to reports in this tick of the event loop that contain a next task.
         self._answers_with_task: list[ReportAnswer] = []
         self._prefetched = PrefetchQueue(config, session, self._changed.set)
         self._background: set[asyncio.Task[None]] = set()
-        #: Whether reports may request the next task: in `run`, not in `run_once`.
+        #: Whether reports may request the next task: True in `run`, False in `run_once`.
         self._asks_with_reports = False
-        #: After the grace period: tasks that still arrive are requeued and not begun.
+        #: True after the grace period: tasks that still arrive are requeued without being executed.
         self._grace_is_over = False
-        #: Slots that are occupied by functions of stopped tasks.
+        #: The number of slots that are occupied by functions of stopped tasks.
         self.stuck = 0
-        #: Unfinished tasks that were requeued at shutdown.
+        #: The number of unfinished tasks that were requeued at shutdown.
         self.requeued = 0
 
     @property
@@ -124,7 +125,7 @@ class Engine:
     async def _poll_or_wait(self) -> None:
         free = self._count_free()
         if free <= 0 or self.paused or self._isolation.closed:
-            # No timer: nothing can change before `_changed` is set.
+            # No timeout is needed: everything that allows another poll sets `_changed`.
             self._changed.clear()
             await self._changed.wait()
             return
@@ -138,7 +139,7 @@ class Engine:
             await self._clock.wait(self._stopping, self._poller.wait_s)
 
     def _accept(self, grants: list[Grant]) -> list[asyncio.Task[None]]:
-        """Add the tasks to the journal, then start them. If this process dies, another one requeues them."""
+        """Add the tasks to the journal, so that another process requeues them if this one dies. Then start them."""
         if not grants:
             return []
         if self._journal is not None:
@@ -176,10 +177,13 @@ class Engine:
         return running.carrier
 
     async def carry(self, running: RunningTask, grant: Grant) -> None:
-        """Carry one task from its delivery to its verdict. Its slot is free after the verdict and the function."""
+        """Carry one task from its delivery to its verdict.
+
+        The slot becomes free after the verdict, when the function has returned.
+        """
         answer: ReportAnswer | None = None
         try:
-            # A Conductor server carries the traceparent in the input.
+            # Tasks of a Conductor server have the traceparent in their input.
             from_input = grant.task.input_data.pop(tracing.INPUT_KEY, None)
             if self._tracer is not None:
                 waited_s = self._clock.monotonic() - grant.sent_at
@@ -207,7 +211,7 @@ class Engine:
                 finally:
                     self._reporting -= 1
         except Exception:
-            logger.exception("A task of '%s' could not be carried to its end", self.name)
+            logger.exception("A task of '%s' could not be executed and reported", self.name)
         finally:
             self._leases.release(running)
             self._running.discard(running)
@@ -272,7 +276,7 @@ class Engine:
         """Keep the slot of a stopped task occupied while its function continues."""
         self.stuck += 1
         logger.warning(
-            "Task %s of '%s' was stopped (%s) but its function goes on; its slot stays taken until it returns %s",
+            "Task %s of '%s' was stopped (%s) but its function continues; its slot stays taken until it returns %s",
             running.task.task_id,
             self.name,
             running.stop_reason,
@@ -290,7 +294,10 @@ class Engine:
         return task
 
     def pause(self) -> None:
-        """Take no new tasks; running tasks continue. A poll in flight on a Conductor server may still bring some."""
+        """Take no new tasks; running tasks continue.
+
+        A Conductor server may still answer a poll in flight with tasks.
+        """
         self.paused = self._poller.is_quiet = True
         self._prefetched.requeue_all()
         self._recall_poll()
@@ -301,7 +308,7 @@ class Engine:
         self._changed.set()
 
     def stop_polling(self) -> None:
-        """Send no more polls. A poll in flight is not cancelled, because its answer may bring a task."""
+        """Send no more polls. A poll in flight is not cancelled, because its answer may contain a task."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -316,7 +323,7 @@ class Engine:
             self._spawn(self._poller.recall(self._polling))
 
     def abandon_poll(self) -> bool:
-        """Stop waiting for a parked poll that the server cannot be asked to answer. Tasks in its answer are requeued.
+        """Stop waiting for a poll that a Conductor server has parked. Tasks in its answer are requeued.
 
         Returns:
             False if there is no such poll, or if it must be waited for.
@@ -345,7 +352,10 @@ class Engine:
         await self.wait_until_reported()
 
     async def cancel_running(self) -> None:
-        """Cancel the tasks that could not be requeued, without a report: they are in the journal."""
+        """Cancel the tasks that could not be requeued.
+
+        Send no report: another process requeues them from the journal.
+        """
         self._prefetched.journal_as_never_started()
         unreported = self._list_unreported()
         carriers = [running.carrier for running in unreported if running.carrier is not None]
@@ -357,12 +367,12 @@ class Engine:
         if carriers:
             await asyncio.wait(carriers, timeout=CLEAN_UP_S)
         for running in unreported:
-            self._leases.release(running)  # a carrier that was cancelled before it began has not done so
+            self._leases.release(running)  # `carry` has not done so if it was cancelled before it began
             if running.carrier is not None and running.carrier.done():
                 self._running.discard(running)
 
     def close(self) -> None:
-        """End the threads, after the last task."""
+        """End the threads. Call this after the last task."""
         self._executor.close()
 
     def on_stopped(self) -> None:

@@ -2,11 +2,11 @@
 
 The marks are in a file beside the journal, which is mapped into memory. Each function that is being called has a slot
 with the task's id, the time of the call and the worker's `poison_limit`. The thread that makes the call writes the slot
-before the call and clears it after the call. A store into mapped memory survives the death of the process, costs no
-system call and does not let another thread run; a power failure may lose it.
+before the call and clears it after the call. A store into mapped memory survives the death of the process, but perhaps
+not a power failure. It needs no system call and does not release the GIL.
 
 The first slot is a header with the task that is on probation (see `isolation`). A process that stops on request removes
-the file: then no task is blamed. `process_deaths` reads the file of a dead process.
+the file, so that no task is blamed. `process_deaths` reads the file of a dead process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SUFFIX = ".executing"
 SLOT_BYTES = 64
 #: Time of the call in epoch milliseconds (0: the slot is free), `poison_limit`, and the first 54 bytes of the task id.
 _SLOT = struct.Struct("<QH54s")
-#: Mark, and the first 54 bytes of the id of the task on probation.
+#: `_MARK`, and the first 54 bytes of the id of the task on probation.
 _HEADER = struct.Struct("<4s54s")
 _MARK = b"CWE1"
 _ID_BYTES = 54
@@ -64,7 +64,7 @@ class ExecutionMarks:
         self.set_probation("")
 
     def begin(self, task_id: str, poison_limit: int) -> Slot | None:
-        """Mark a task whose function is about to be called. Return the slot; None if the disk has no room."""
+        """Mark a task whose function is about to be called. Return the slot; None if the disk is full."""
         try:
             slot = self._free.pop()
         except IndexError:
@@ -88,7 +88,7 @@ class ExecutionMarks:
         _HEADER.pack_into(*self._header, _MARK, task_id.encode())
 
     def move(self, path: Path) -> None:
-        """Rename the file like its journal. If the file was removed, create a new one.
+        """Rename the file after its journal was renamed. If the file was removed, create a new one.
 
         Raises:
             OSError: The file can neither be moved nor created.
@@ -96,7 +96,7 @@ class ExecutionMarks:
         try:
             self.path.rename(path)
         except FileNotFoundError:
-            # Functions that are being called keep their slots in the removed file: they are no longer marked.
+            # Functions that are running keep their slots in the removed file, so the new file has no marks for them.
             os.close(self._file)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             self._free, self._size = deque(), 0
@@ -105,7 +105,7 @@ class ExecutionMarks:
         self.path = path
 
     def remove(self) -> None:
-        """Remove the file. The memory stays mapped: a function that returns later still clears its slot."""
+        """Remove the file. The memory stays mapped, because functions that return later still clear their slots."""
         self.path.unlink(missing_ok=True)
         if self._file >= 0:
             os.close(self._file)
@@ -113,7 +113,8 @@ class ExecutionMarks:
 
     def _grow(self) -> Slot:
         """Add a page of slots. Return the first one, which is not in `_free`."""
-        # Write zeros before mapping them: a store into a hole on a full disk would kill the process.
+        # Write zeros before mapping the page. Without them the file has a hole, and a store into a hole on a full disk
+        # kills the process.
         if os.pwrite(self._file, bytes(_PAGE_BYTES), self._size) != _PAGE_BYTES:
             raise OSError(28, "No space left on device")
         page = mmap.mmap(self._file, _PAGE_BYTES, offset=self._size)
@@ -143,7 +144,7 @@ class MarksOfDeadProcess(NamedTuple):
 
 
 def read_marks(path: Path) -> MarksOfDeadProcess | None:
-    """Read the file of a dead process. Return None if there is none, or if others can have written it."""
+    """Read the file of a dead process. Return None if it is missing, invalid, too large or writable by other users."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -151,7 +152,9 @@ def read_marks(path: Path) -> MarksOfDeadProcess | None:
     with os.fdopen(file, "rb") as reader:
         found = os.fstat(file)
         if is_writable_by_others(found) or found.st_size > _MAX_BYTES:
-            logger.warning("Execution marks ignored: path=%s others can write the file, or it is too large", path)
+            logger.warning(
+                'Execution marks ignored: path=%s reason="other users can write the file, or it is too large"', path
+            )
             return None
         data = reader.read()
     if len(data) < SLOT_BYTES or not data.startswith(_MARK):

@@ -85,7 +85,7 @@ class Executor:
                 function = self._call if self._marks is None else self._call_marked
                 running.call = self._pool.submit(function, running.task)
                 value, error, running.took_s = await running.call
-            # A `def` may return an awaitable. A dict cannot be one; `isawaitable` is slow.
+            # A `def` may return an awaitable. A dict is excluded first, because `isawaitable` is slow.
             if type(value) is not dict and error is None and inspect.isawaitable(value) and running.stopped is None:
                 value, error = await self._await(_return_unchanged, value, running)
         finally:
@@ -104,7 +104,7 @@ class Executor:
         return outcome
 
     def _call_marked(self, task: Any) -> Any:
-        """Call the function with an execution mark around it. Only this thread knows when the call begins and ends."""
+        """Call the function on a thread. Its task has an execution mark for exactly the duration of the call."""
         assert self._marks is not None  # noqa: S101
         slot = self._marks.begin(task.task_id, self._poison_limit)
         try:
@@ -115,7 +115,10 @@ class Executor:
     async def _await(
         self, call: Callable[[Any], Awaitable[Any]], argument: Any, running: RunningTask
     ) -> tuple[Any, BaseException | None]:
-        """Await the call with an execution mark around it. Never raise: SystemExit would end the event loop."""
+        """Await the call while its task has an execution mark.
+
+        Return errors, because a raised SystemExit would end the loop.
+        """
         running.is_awaited = True
         slot = None if self._marks is None else self._marks.begin(running.task.task_id, self._poison_limit)
         try:
@@ -131,7 +134,7 @@ class Executor:
             running.took_s = self._clock.monotonic() - running.began
 
     def _ends_the_loop(self, error: BaseException, running: RunningTask) -> bool:
-        """Return whether the error is not the function's: the event loop cancels or destroys all of its tasks."""
+        """Return whether the error was raised because the event loop ends, and not by the function."""
         if isinstance(error, GeneratorExit):
             try:
                 return asyncio.current_task() is not running.carrier
@@ -142,20 +145,20 @@ class Executor:
         return is_cancelled and running.stopped is None and self._session.is_cancelled
 
     async def _close_context(self, running: RunningTask) -> None:
-        """Let the report have the last word: no progress is sent after this."""
+        """Stop sending progress, and wait for an update in flight, so that the report is sent last."""
         running.context.closed = True
         if running.progress.in_flight:
             await running.progress.wait_for_answer()
 
     def interrupt(self, running: RunningTask) -> None:
-        """Interrupt the function of a task that was stopped, as far as that is possible: a thread cannot be stopped."""
+        """Interrupt the function of a stopped task. A function that already runs on a thread cannot be interrupted."""
         if running.is_awaited and running.carrier is not None:
             running.carrier.cancel()
         elif self._pool is not None and running.call is not None:
             self._pool.withdraw(running.call)
 
     async def make_stop_outcome(self, running: RunningTask) -> TaskOutcome | None:
-        """Return what to report about a stopped task, whether its function still runs or not; None for a lost one."""
+        """Return the outcome to report for a stopped task, whose function may still run; None if the task is lost."""
         if running.stopped is Stop.LOST:
             return None
         if running.stopped is Stop.SHUTDOWN and running.is_awaited and running.returned is not None:
@@ -175,7 +178,7 @@ class Executor:
         return outcome
 
     def _on_failure(self, running: RunningTask, error: BaseException) -> None:
-        # `format_reason` instead of the error: `str(error)` may raise, or return text that no file can hold.
+        # `format_reason` is needed because `str(error)` may raise, or return text that cannot be encoded.
         reason = format_reason(error)
         trace = (
             f"\n{format_trace(error).rstrip()}" if running.config.log_tracebacks and is_from_user_code(error) else ""

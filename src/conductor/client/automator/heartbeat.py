@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 #: The longest wait for the answer to a heartbeat, however long the lease still lasts.
 MAX_TIMEOUT_S = 10.0
 
-#: Statuses that may be due to the progress in a heartbeat. The server has read nothing: they do not judge the lease.
+#: Statuses with which a server rejects the body of a heartbeat, perhaps because of the progress in it. They say nothing
+#: about the lease.
 _REJECTED_BODY = frozenset({400, 413, 422})
 
 _UNKNOWN_TASK = "the server does not know the task any more"
@@ -80,7 +81,7 @@ class Heartbeat:
             try:
                 progress.resolve_doubt(await self._api.get_task_logs(running.task.task_id, timeout_s=timeout_s))
             except (ConductorError, OSError):
-                pass  # the next heartbeat tries again: the lease is more important
+                pass  # the next heartbeat tries again; extending the lease is more important
         try:
             update = progress.next_update()
             return update, _encode(running, update)
@@ -112,7 +113,7 @@ class Heartbeat:
         """Send reports that requeue tasks at a coordinator.
 
         Raises:
-            ConductorError: The server did not judge the reports.
+            ConductorError: The server sent no verdict on the reports.
         """
         body = b"[" + b",".join(reports) + b"]"
         response = await self._api.send_reports(body, timeout_s=MAX_TIMEOUT_S)
@@ -121,7 +122,8 @@ class Heartbeat:
         answer = read_answer(response)
         if answer.judgement is None:
             raise NoVerdict(answer)
-        # The server rejected the batch as a whole: a Conductor server may have taken the coordinator's place.
+        # The server rejected the batch as a whole, perhaps because a Conductor server has replaced the coordinator.
+        # Send each report alone.
         for report in reports:
             answer = read_answer(await self._api.send_report(report, timeout_s=MAX_TIMEOUT_S))
             if answer.judgement is None:

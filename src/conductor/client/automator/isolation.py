@@ -1,15 +1,16 @@
-"""Runs suspects alone: tasks during whose execution a worker process has died (see `process_deaths`).
+"""Runs suspects alone. Suspects are tasks during whose execution a worker process has died (see `process_deaths`).
 
 While a suspect is on probation, no other function of the process begins. If the process dies meanwhile, the suspect is
 the culprit, and no other task is blamed. A probation ends when the task's function returns, or after
 `PROBATION_CAP_S`, so that long tasks do not run one after the other.
 
-After a death that may have come from outside, the probation is shorter: twice the time that the function had run, plus
-`PROBATION_MARGIN_S`. For all tasks of the process together it is not much longer than `PROBATION_CAP_S`. A task that
-kills its process usually does so at the same point again, and the tasks of a worker that an operator has killed soon
-run in parallel again. Each further death makes the probation four times as long.
+After a death by a signal that may have come from outside, the probation is shorter: twice the time that the function
+had run, plus `PROBATION_MARGIN_S`. That is enough, because a task that kills its process usually does so at the same
+point again. The probations of all tasks of the dead process together take little more than `PROBATION_CAP_S`, so that
+the tasks of a worker that an operator has killed soon run in parallel again. Each further death makes the probation
+four times as long.
 
-All workers of a process share one `Isolation`. Tasks that are not suspects pay a few instructions each.
+All workers of a process share one `Isolation`. For tasks that are not suspects it costs only a few instructions.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ PROBATION_CAP_S = 30.0
 #: A task that has waited for this share of its timeout without having begun is requeued.
 MAX_WAIT_SHARE = 1 / 3
 
-#: The result of a wait for a task that was stopped meanwhile.
+#: Returned by `_wait` if the task was stopped during the wait.
 _STOPPED = object()
 
 Execute = Callable[["RunningTask"], Awaitable["TaskOutcome | None"]]
@@ -141,7 +142,7 @@ def _probation_s(record: DeathRecord) -> float:
 
 
 async def _wait(wait: Awaitable[object], running: RunningTask) -> object:
-    """Wait before the task begins. Return the result of the wait, or `_STOPPED` if a stop has cancelled it."""
+    """Return the result of the wait, or `_STOPPED` if the task was stopped during the wait."""
     try:
         return await wait
     except asyncio.CancelledError:

@@ -5,8 +5,8 @@ A journal file belongs to one server and one process, which holds a lock on it. 
 which survives the death of the process. A report takes the place of its task, and is removed after its verdict. The
 reports and verdicts of one tick of the event loop share one `write`.
 
-`adopted_journal` reads the file of a dead process. Beside the file are marks of the tasks whose functions are being
-called: see `execution_marks`.
+`adopted_journal` reads the file of a dead process. A second file marks the tasks whose functions are being called: see
+`execution_marks`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Begins every record. A report is JSON, which contains no byte 0xFF, so no report looks like a record.
+#: The first bytes of every record. A report is JSON, which contains no byte 0xFF, so no report contains these bytes.
 _MARK = b"\xffCWJ"
 _FRAME = struct.Struct("<4sII")  # mark, length, CRC-32 of the payload
 #: Why a task of a dead process is requeued.
@@ -58,7 +58,7 @@ class PendingReport(msgspec.Struct, frozen=True):
     body: bytes = b""
     worker_id: str | None = None
     poll_count: int = 0
-    #: Whether the server granted a lease: then it judges late reports itself.
+    #: Whether the server granted a lease. Such a server decides itself about late reports.
     leased: bool = False
     workflow_instance_id: str = ""
     #: When a report about a task of a dead process becomes useless, in epoch milliseconds; None for a result.
@@ -81,7 +81,7 @@ class HeldTask(msgspec.Struct, frozen=True):
     #: When the lease ends, in epoch milliseconds.
     until_ms: int
     lease_id: str | None = None
-    #: With the workflow id, identifies all attempts of a task.
+    #: The same for all attempts of a task: it identifies them, together with the workflow id.
     reference_name: str = ""
 
     @classmethod
@@ -110,7 +110,7 @@ class HeldTask(msgspec.Struct, frozen=True):
     ) -> PendingReport:
         """Return a report about a task whose process has died.
 
-        The report id depends only on the delivery. If two processes send the report, the server counts it once.
+        The report id depends only on the delivery, so the server counts the report once even if two processes send it.
         """
         report_id = f"died-{self.task_id}-{self.poll_count}"
         result = TaskResult(
@@ -139,7 +139,8 @@ class HeldTask(msgspec.Struct, frozen=True):
         )
 
 
-# The names of fields and tags are part of the file format: a process may adopt the file of another version.
+# The names of fields and tags are part of the file format, because a process may adopt a file that another version has
+# written.
 
 
 class TasksAdded(msgspec.Struct, frozen=True, tag="taken"):
@@ -156,7 +157,7 @@ class LeaseExtended(msgspec.Struct, frozen=True, tag="extended"):
 
 
 class TaskRemoved(msgspec.Struct, frozen=True, tag="put_down"):
-    """A task ended without a result of this process."""
+    """A task was removed without a report in its place."""
 
     task_id: str
     poll_count: int
@@ -170,7 +171,7 @@ class ReportAdded(msgspec.Struct, frozen=True, tag="kept"):
 
 
 class ReportRemoved(msgspec.Struct, frozen=True, tag="struck"):
-    """A report has its verdict."""
+    """A report was removed after its verdict."""
 
     report_id: str
 
@@ -216,13 +217,14 @@ class JournalContents:
     def holds(self, task_id: str, poll_count: int, lease_id: str | None = None) -> bool:
         """Return whether the task is held, and has not been delivered again since.
 
-        A delivery that was never started does not raise the poll count: only the lease id differs, if it is given.
+        A delivery that was requeued as never started does not raise the poll count. The next delivery then differs only
+        in its lease id, so callers that know the lease id pass it.
         """
         task = self.tasks.get(task_id)
         return task is not None and task.poll_count == poll_count and lease_id in (None, task.lease_id)
 
     def encode(self) -> bytes:
-        """Return the shortest file with these contents."""
+        """Return a file with these contents and without removed entries."""
         records: list[Record] = [ReportAdded(report) for report in self.reports.values()]
         if self.tasks:
             records.append(TasksAdded(list(self.tasks.values())))
@@ -236,7 +238,7 @@ def read_contents(data: bytes) -> JournalContents:
         try:
             contents.apply(_decoder.decode(payload))
         except msgspec.DecodeError:
-            continue  # the checksum is right: a record of a newer version
+            continue  # a record of a newer version, because its checksum is right
     return contents
 
 
@@ -253,7 +255,7 @@ def _find_payloads(data: bytes) -> Iterator[bytes]:
 
 
 class Journal:
-    """The journal of this process for one server. If the disk fails, workers continue without the protection."""
+    """The journal of this process for one server. If the disk fails, workers continue without a journal."""
 
     def __init__(self, directory: Path, server_url: str, *, max_bytes: int) -> None:
         self.directory = directory
@@ -278,7 +280,7 @@ class Journal:
         self.undelivered: asyncio.Queue[tuple[PendingReport, float]] = asyncio.Queue()
 
     def open(self) -> bool:
-        """Create and lock the file. Return False if the directory is not writable, after logging that."""
+        """Create and lock the file. If the directory is not writable, log that and return False."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_writable_by_others(self.directory.stat()):
@@ -311,7 +313,7 @@ class Journal:
             self._write(LeaseExtended(task_id, until_ms))
 
     def remove_task(self, task_id: str, poll_count: int, lease_id: str | None = None) -> None:
-        """Remove a task that ended without a result of this process."""
+        """Remove a task that this process no longer holds and has no report for."""
         if self._contents.holds(task_id, poll_count, lease_id):
             self._write(TaskRemoved(task_id, poll_count, lease_id))
 
@@ -376,7 +378,7 @@ class Journal:
         return True
 
     async def sync(self) -> None:
-        """Let the written records survive a failure of the machine."""
+        """Sync the file, so that the written records survive a failure of the machine."""
         if self._file is not None:
             try:
                 await asyncio.get_running_loop().run_in_executor(None, os.fsync, self._file)
@@ -384,11 +386,11 @@ class Journal:
                 self._on_write_error(error)
 
     def redeliver(self, report: PendingReport, wait_s: float) -> None:
-        """Send a report again in the background, after `wait_s`: all its attempts have failed."""
+        """Queue a report whose attempts have all failed. It is sent again in the background after `wait_s` seconds."""
         self.undelivered.put_nowait((report, wait_s))
 
     def close(self) -> None:
-        """Close the file. Remove it if it is empty; otherwise leave it to the next process."""
+        """Close the file. Remove it if it is empty; otherwise another process adopts it."""
         if self._file is None:
             return
         self.flush()
@@ -404,7 +406,7 @@ class Journal:
             self.marks = None
 
     def close_file(self) -> None:
-        """Close the file and leave it as it is."""
+        """Close the file without writing to it or removing it."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -458,7 +460,7 @@ class Journal:
         return (there.st_ino, there.st_dev) == (ours.st_ino, ours.st_dev)
 
     def _move(self) -> None:
-        """Write the contents to a new file: the file or its directory was removed."""
+        """Write the contents to a new file, because the old file or its directory was removed."""
         removed = self.path
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._replace_file()
@@ -506,12 +508,12 @@ class Journal:
 
 def _create(path: Path) -> int:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try_lock(file)  # succeeds: no other process knows the file yet
+    try_lock(file)  # always succeeds, because no other process knows the file yet
     return file
 
 
 def write_all(file: int, data: bytes) -> None:
-    """Write all of the data, or raise: a full disk may accept a part of it without an error."""
+    """Write all of the data, or raise. A single `os.write` to a full disk may write only a part without an error."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]

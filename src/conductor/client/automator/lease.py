@@ -1,8 +1,8 @@
 """Keeps the leases of running tasks: heartbeats, deadlines, and the loss of a lease.
 
 A lease counts from the moment the poll was sent, on the worker's own monotonic clock, so it can only end earlier here
-than on the server. One thread per process, the lease thread, sends heartbeats and watches deadlines over a connection
-of its own: an event loop that a task blocks does not lose the leases of other tasks.
+than on the server. One thread per process, the lease thread, watches deadlines and sends heartbeats over a connection
+of its own. If a task blocks the event loop, the other tasks therefore keep their leases.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class LeaseKeeper:
     """Keeps the leases of one process.
 
     `hold`, `release`, `run_on_thread` and `close` are called on the workers' event loop. The other methods run on the
-    lease thread, which has an event loop of its own and sleeps until the next task must be checked.
+    lease thread, unless they say otherwise. That thread has an event loop of its own and sleeps until the next task
+    must be checked.
     """
 
     def __init__(self, open_heartbeat: Callable[[], Heartbeat], events: SyncEventDispatcher, clock: Clock) -> None:
@@ -53,7 +54,8 @@ class LeaseKeeper:
         self._clock = clock
         #: Protects the schedule, the next four fields, which both threads use.
         self._lock = threading.Lock()
-        #: Tasks by the time of their next check; a heap of these times; the time of each task. Release takes O(1).
+        #: The tasks by the time of their next check, a heap of these times, and the time of each task. `release` takes
+        #: O(1).
         self._tasks_at: dict[float, set[RunningTask]] = {}
         self._times: list[float] = []
         self._time_of: dict[RunningTask, float] = {}
@@ -68,7 +70,7 @@ class LeaseKeeper:
         self._running: set[asyncio.Task[None]] = set()
 
     def hold(self, running: RunningTask) -> None:
-        """Keep the task's lease until `release`: until the verdict, not only while the function runs."""
+        """Keep the task's lease until `release`, which follows the verdict and not the return of the function."""
         if self._thread is None:
             self._start_thread()
         with self._lock:
@@ -96,7 +98,7 @@ class LeaseKeeper:
             self._thread.join(timeout=5)
 
     def run_on_thread(self, work: Coroutine[object, object, None]) -> None:
-        """Run a coroutine on the lease thread, which a blocked event loop does not stop."""
+        """Run a coroutine on the lease thread, so that it continues while the workers' event loop is blocked."""
         self._requested.append(work)
         if self._thread is None:
             self._start_thread()
@@ -147,7 +149,7 @@ class LeaseKeeper:
                 due = self._take_due()
                 for running in due:
                     self._check(running)
-                if not due:  # after checks the next due time is different, so look again first
+                if not due:  # the checks have changed the schedule, so look again before sleeping
                     until = self._asleep_until
                     await self._clock.wait(self._wake, None if until == math.inf else until - self._clock.monotonic())
         finally:
@@ -173,10 +175,10 @@ class LeaseKeeper:
     def _schedule(self, running: RunningTask) -> None:
         """With the lock held, schedule the next check of the task. Wake the thread if that check is the earliest."""
         now, at = self._clock.monotonic(), running.next_check_at()
-        # Times are rounded down, near ones less than distant ones, so that many tasks share few times.
+        # Times are rounded down so that many tasks share one time. Distant times are rounded more than near ones.
         step = 0.05 if at - now < 30 else 1.0
         rounded = math.floor(at / step) * step
-        if rounded <= now:  # the check was a little early: the next one is exactly at the due time
+        if rounded <= now:  # the rounded time has passed: check exactly at the due time
             rounded = at
         self._time_of[running] = rounded
         if rounded in self._tasks_at:
@@ -222,11 +224,11 @@ class LeaseKeeper:
             running.timeout_at = None
             reason = f"the task ran longer than its timeout of {running.timeout_s:g} s"
             self.call_on_workers_loop(lambda: running.stop(Stop.TIMED_OUT, reason))
-            running.context.cancel(reason)  # for the reason given in `_lose`
+            running.context.cancel(reason)  # on this thread, too, as explained in `_lose`
         has_progress = now >= running.progress.send_at and running.can_send_progress()
         carries_progress = has_progress and running.task.lease_id is not None
         if running.sends_heartbeats and (now >= running.heartbeat_at or carries_progress):
-            running.heartbeat_at = math.inf  # until this heartbeat is answered
+            running.heartbeat_at = math.inf  # send no other heartbeat until this one is answered
             self._spawn(self._send_heartbeat(running))
         elif has_progress and running.progress.begin():
             self._spawn(self._send_logs(running))
@@ -235,12 +237,12 @@ class LeaseKeeper:
     async def _send_heartbeat(self, running: RunningTask) -> None:
         """Send one heartbeat. A failure does not end the lease: only the deadline, or the server's answer, does."""
         heartbeat = self._connect()
-        if running.is_over():  # since the check: the coroutine had to wait for its turn
+        if running.is_over():  # the lease may have ended before this coroutine began
             return
         sent_at = self._clock.monotonic()
         left_s = running.deadline - sent_at
         try:
-            # Half of the rest of the lease, so that a request that hangs leaves time for another one.
+            # The timeout is half of the remaining lease, so that a request that hangs leaves time for another one.
             loss = await heartbeat.send(running, timeout_s=max(0.05, left_s / 2))
         except Exception as error:  # any error must lead to the next heartbeat, or the lease would be lost
             self._on_failed_heartbeat(running, error, left_s)
@@ -258,7 +260,7 @@ class LeaseKeeper:
         if running.is_over():
             return
         running.failed_heartbeats += 1
-        level = logging.WARNING if running.failed_heartbeats == 1 else logging.DEBUG  # one line per outage
+        level = logging.WARNING if running.failed_heartbeats == 1 else logging.DEBUG  # one warning per outage
         logger.log(
             level, "Heartbeat of task %s failed and is repeated: %s %s", running.task.task_id, error, running.label
         )
@@ -284,12 +286,12 @@ class LeaseKeeper:
         """
         reason = f"not extended for {running.response_timeout_s:g} s, its response timeout"
         self.call_on_workers_loop(lambda: None if running.report is not None else self._on_loss(running, reason))
-        running.context.cancel(reason)  # for the reason given in `_lose`
+        running.context.cancel(reason)  # on this thread, too, as explained in `_lose`
 
     def _lose(self, running: RunningTask, reason: str) -> None:
         self.call_on_workers_loop(lambda: self._on_loss(running, reason))
-        # Also from this thread, for a `def` that checks its context while the event loop is blocked. This comes second,
-        # so that the loop knows of the loss before the function can return.
+        # Cancel on this thread, too, so that a `def` notices the loss in its context while the event loop is blocked.
+        # This comes second, so that the loop has queued the call above before the function can return.
         running.context.cancel(reason)
 
     def _on_loss(self, running: RunningTask, reason: str) -> None:
@@ -312,7 +314,7 @@ class LeaseKeeper:
                 progress.has_failed = False
         except (ConductorError, OSError) as error:
             again_s = REPEAT_LOGS_S
-            level = logging.DEBUG if progress.has_failed else logging.WARNING  # one line per outage
+            level = logging.DEBUG if progress.has_failed else logging.WARNING  # one warning per outage
             logger.log(level, "Log lines could not be sent and are sent again: %s %s", error, running.label)
             progress.has_failed = True
         except Exception as error:  # a user's code may have put anything into the list of logs

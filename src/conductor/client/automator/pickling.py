@@ -1,7 +1,7 @@
-"""Checks what can be sent to a worker process, before it is started.
+"""Checks whether workers, lifespans and listeners can be sent to a worker process, before it is started.
 
-A worker process that is not forked imports the user's script again and receives its workers by pickle. Objects that
-cannot travel that way are an error of the start, which names the object and a remedy.
+A worker process that is not forked imports the user's script again and receives its workers by pickle. If an object
+cannot be pickled, the start fails with an error that names the object and a remedy.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _make_portable_worker(worker: Any) -> Any:
 
 
 def _check_main_guard(what: str, source: Any) -> None:
-    """Raise if a function or class exists only in the program: its worker process could not find it."""
+    """Raise if a function or class is defined only in the script's main block, which worker processes do not run."""
     name = get_name(source).partition(".")[0]
     if getattr(source, "__module__", None) == "__main__" and name in _find_names_under_main_guard():
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Judges each task of an answer by itself: execute it, answer for it without executing it, or ignore it."""
+"""Decides about each task in an answer: execute it, report it without executing it, or ignore it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from conductor.client.context.task_context import TaskContext
     from conductor.client.http.api.async_task_resource_api import PollAnswer
 
-#: The most tasks of one answer that are answered for without executing them. A correct server sends fewer.
+#: The most tasks of one answer that are reported without being executed. A correct server sends fewer.
 MAX_ANSWERED = MAX_POLL_COUNT
 #: The most rejected tasks that one log line names.
 MAX_NAMED = 3
@@ -39,22 +39,25 @@ _get_numbers = attrgetter(
 
 
 class Grant(NamedTuple):
-    """A task, and when its lease began: when the poll was sent, which is never later than on the server."""
+    """A task that the server has granted.
+
+    Its lease counts from when the request was sent, which is never later than the start of the lease on the server.
+    """
 
     task: Task
     sent_at: float
-    #: Makes the outcome that is reported without executing the task; None if the task is executed.
+    #: Makes the outcome of a task that is reported without being executed; None if the task is executed.
     make_outcome: Callable[[TaskContext], TaskOutcome] | None = None
 
     @property
     def response_timeout_s(self) -> float:
-        """The duration of the lease. A response timeout that is not positive means the default."""
+        """The duration of the lease in seconds. If the task's response timeout is not positive, the default applies."""
         given_s = self.task.response_timeout_seconds
         return float(min(given_s, MAX_TIMEOUT_S) if given_s > 0 else DEFAULT_RESPONSE_TIMEOUT_S)
 
 
 def read_grants(polled: PollAnswer, task_type: str, count: int, sent_at: float) -> tuple[list[Grant], str]:
-    """Judge the tasks of an answer to a poll for `count` tasks.
+    """Decide about the tasks in the answer to a poll for `count` tasks.
 
     Returns:
         The grants, and a text that names rejected tasks; empty if none was rejected.
@@ -63,7 +66,7 @@ def read_grants(polled: PollAnswer, task_type: str, count: int, sent_at: float) 
     good: dict[str, Grant] = {}
     bad: dict[str, Grant] = {}
     for task in polled.tasks:
-        problem = _find_foreign(task, task_type) or ("it came twice" if task.task_id in good else None)
+        problem = _find_foreign(task, task_type) or ("the answer contains it twice" if task.task_id in good else None)
         if problem is not None:
             rejected.append(_describe(task, problem))
         elif (problem := _find_unreadable(task)) is not None:
@@ -73,7 +76,7 @@ def read_grants(polled: PollAnswer, task_type: str, count: int, sent_at: float) 
             good[task.task_id] = Grant(task, sent_at)
         elif task.task_id not in bad:
             bad[task.task_id] = Grant(task, sent_at, _requeue)
-            rejected.append(_describe(task, f"{count} were asked for"))
+            rejected.append(_describe(task, f"only {count} tasks were requested"))
     for task, problem in polled.unreadable:
         rejected.append(_describe(task, problem))
         if _is_id(task.task_id) and _is_id(task.workflow_instance_id) and task.task_id not in good:
@@ -87,7 +90,7 @@ def _find_foreign(task: Task, task_type: str) -> str | None:
         return "it has no valid taskId or no valid workflowInstanceId"
     if task_type in (task.task_type, task.task_def_name) or not (task.task_type or task.task_def_name):
         return None
-    return f"it is one of '{task.task_type or task.task_def_name}'"
+    return f"its task type is '{task.task_type or task.task_def_name}'"
 
 
 def _find_unreadable(task: Task) -> str | None:
@@ -126,5 +129,5 @@ def _fail(problem: str, context: TaskContext) -> TaskOutcome:
 
 
 def _requeue(context: TaskContext) -> TaskOutcome:
-    reason = "the worker did not ask for so many tasks"
+    reason = "the server sent more tasks than the worker requested"
     return make_requeue_outcome(context, reason=reason, callback_after_seconds=0, never_started=True)

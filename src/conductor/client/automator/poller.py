@@ -39,11 +39,11 @@ REJECTED_CAP_S = 60.0
 FAILED_CAP_S = 15.0
 #: Waits after rejected and failed polls are shortened by up to this share, so that the workers of a fleet spread out.
 JITTER = 0.2
-#: An empty answer that exceeds the poll timeout by this time counts as a failure of the server.
+#: An empty answer that arrives more than this time after the poll timeout counts as a failed poll.
 TOO_SLOW_S = 5.0
-#: Parked polls per process on a Conductor server, where each one occupies a server thread.
+#: The most parked polls per process on a Conductor server, where each one occupies a server thread.
 MAX_PARKED_POLLS = 32
-#: A recalled poll that is not answered is recalled again after this long.
+#: The request to answer a parked poll at once is repeated after this time.
 RECALL_AGAIN_S = 0.5
 
 
@@ -106,9 +106,9 @@ class Poller:
         return await self._request(min(free, self._max_count), self._config.poll_timeout)
 
     async def _poll_parked(self, free: int) -> list[Grant]:
-        """Send a long poll for one task; when it is answered, request the others at once.
+        """Send a long poll for one task. If a Conductor server answers with a task, request more tasks at once.
 
-        A Conductor server may hold back a batch until it is complete, so the long poll requests one task. With a
+        The long poll requests only one task, because a Conductor server may wait until a batch is complete. With a
         coordinator the first task begins at once, and the next poll requests the others.
         """
         started = self._clock.monotonic()
@@ -118,7 +118,7 @@ class Poller:
         finally:
             self.is_parked = False
         if not first:
-            # The parked poll counts as waiting: only the rest of the poll interval is left.
+            # The duration of the parked poll counts as waiting, so only the rest of the poll interval remains.
             took = self._clock.monotonic() - started
             if not self._has_failed():
                 self.wait_s = max(0.0, self._config.poll_interval_millis / 1000 - took)
@@ -141,14 +141,14 @@ class Poller:
         except AuthorizationException as error:
             self._on_rejected(error, self._clock.monotonic() - sent_at)
             return []
-        except Exception as error:  # a worker must not end because of an answer
+        except Exception as error:  # no answer and no failure may end the worker
             if isinstance(error, AnswerTooLarge):
                 self._max_count = max(1, count // 2)
             self._on_failed(error, self._clock.monotonic() - sent_at)
             return []
         took = self._clock.monotonic() - sent_at
         if not polled.tasks and took > timeout_ms / 1000 + TOO_SLOW_S:
-            self._on_failed(ConductorError(f"an empty answer took {took:.1f} s, {timeout_ms} ms were asked for"), took)
+            self._on_failed(ConductorError(f"an empty answer took {took:.1f} s; poll timeout: {timeout_ms} ms"), took)
             return []
         if polled.features != self._session.features or polled.max_body != self._session.max_body:
             self._session.learn(polled.features, polled.max_body)
@@ -193,9 +193,10 @@ class Poller:
         return bool(self._failed.count or self._rejected.count)
 
     async def recall(self, polling: PollTask) -> None:
-        """Ask a coordinator to answer the parked poll now. Repeat that, because the poll may reach the server later.
+        """Ask a coordinator to answer the parked poll now. Repeat this, because the poll may reach the server later.
 
-        The poll is not cancelled: the HTTP library would complete the request, and a task in the answer would be lost.
+        The poll is not cancelled, because the HTTP library would still complete the request, and a task in the answer
+        would be lost.
         """
         about = {"worker_id": self._config.worker_id, "domain": self._config.domain}
         while not polling.done():

@@ -1,9 +1,9 @@
 """Holds prefetched tasks: tasks beyond the worker's slots (option `prefetch`) that wait for a slot.
 
 A prefetched task sends no heartbeats. If no slot becomes free within `MAX_WAIT_S`, or within a third of its lease, the
-task is requeued at the coordinator, where the delivery does not count. The lease thread does that, so that a blocked
-event loop does not delay it. Both threads use the queue under its lock: the thread that removes a task from the queue
-either starts or requeues it.
+task is requeued at the coordinator, which then does not count the delivery. The lease thread does that, so that a
+blocked event loop does not delay it. Both threads use the queue under its lock: the thread that removes a task from the
+queue either starts or requeues it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class PrefetchQueue:
             return self._waiting.popleft().grant if self._waiting else None
 
     def requeue_all(self) -> None:
-        """Requeue every waiting task now: the worker takes no more work."""
+        """Requeue every waiting task now, because the worker takes no more tasks."""
         with self._lock:
             self._waiting = deque(waiting._replace(requeue_at=0.0) for waiting in self._waiting)
             if not self._waiting:
@@ -151,7 +151,7 @@ class PrefetchQueue:
         level = logging.WARNING
         try:
             while not await self._session.leases.requeue(bodies, level) and self._clock.monotonic() < lease_ends:
-                level = logging.DEBUG  # one line per outage
+                level = logging.DEBUG  # one warning per outage
                 await self._clock.sleep(REPEAT_S)
         finally:
             with self._lock:

@@ -16,11 +16,13 @@ for name in ("conductor.client.automator.task_handler", "conductor.client.teleme
         continue  # an optional package that is not installed
 load_library()
 
-# The garbage collector would write into every object, so that each child would get a copy of its memory page.
+# Exclude all objects from garbage collection. A collection in a child writes into every object, so that the child would
+# get its own copy of the memory pages that all processes share.
 gc.collect()
 gc.freeze()
 
-# A service manager signals the whole process group. If the fork server ended then, its living children would look dead.
+# A service manager signals the whole process group. If the signal ended the fork server, its living children would be
+# reported as dead.
 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _server = os.getpid()

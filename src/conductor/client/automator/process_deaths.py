@@ -8,8 +8,10 @@ does so immediately, because it alone knows the exit status; otherwise the next 
   attempt is reported as FAILED with the exit status as the reason, and its retry policy decides what follows. After
   `poison_limit` deaths it is reported as FAILED_WITH_TERMINAL_ERROR.
 - After the first death by a signal that may have come from outside (SIGKILL: an operator, the out-of-memory killer), or
-  of an unknown cause, the culprit is only requeued: a worker that is killed once costs no task a retry.
-- If several functions were being called, each task is a suspect: it is requeued, and the death does not count.
+  of an unknown cause, the culprit is only requeued, so that killing a worker once does not cost a task one of its
+  retries.
+- If several functions were being called, each task is a suspect: it is requeued, and the death does not count toward
+  `poison_limit`.
 
 Each culprit or suspect has a record file in the journal directory, named after the workflow and the reference name:
 retries have new task ids, but the same names. Every process that uses the directory runs such a task alone. The file is
@@ -42,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 #: The suffix of the files with the records of culprits and suspects.
 SUFFIX = ".deaths"
-#: Signals that people and systems send to processes. Other signals, and exit statuses, are the doing of the process.
+#: Signals that people and systems send to processes. Other signals and exit statuses come from the process itself.
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 _MAX_RECORD_BYTES = 64 << 10
 
@@ -87,7 +89,7 @@ class DeathRecords:
         return _read(self._path(workflow_instance_id, reference_name))
 
     def save(self, record: DeathRecord) -> None:
-        """Write the record atomically. If the disk is full, there is no record, and work goes on."""
+        """Write the record atomically. If that fails, log a warning and continue without the record."""
         path = self._path(record.workflow_instance_id, record.reference_name)
         new = path.with_suffix(f".{os.getpid()}.new")
         try:
@@ -96,7 +98,7 @@ class DeathRecords:
                 writer.write(msgspec.json.encode(record))
             new.replace(path)
         except OSError as error:
-            logger.warning("Death of task not remembered: task_id=%s path=%s error=%s", record.task_id, path, error)
+            logger.warning("Death record not saved: task_id=%s path=%s error=%s", record.task_id, path, error)
 
     def clear(self, workflow_instance_id: str, reference_name: str) -> None:
         """Remove the record of a task whose function has returned."""
@@ -175,11 +177,12 @@ def _blame(
     others: int | None,
     ran_ms: int,
 ) -> tuple[PendingReport, TaskProcessDied]:
-    """Count the death, and decide what to report. `others` is None for a culprit."""
+    """Count the death, and decide what to report. `others` is the number of other suspects; None for a culprit."""
     before = records.find(task.workflow_instance_id, task.reference_name)
     deaths, suspicions = (before.deaths, before.suspicions) if before is not None and not before.is_over else (0, 0)
     if before is None or (before.task_id, before.poll_count) != (task.task_id, task.poll_count):
-        # Otherwise a process has counted this death, and died before it could note that in the journal.
+        # A record of the same delivery means that a process has counted this death and then died before it could update
+        # the journal.
         deaths, suspicions = (deaths + 1, suspicions) if others is None else (deaths, suspicions + 1)
     cause = describe_exit(exit_status)
     status, consequence = _decide(deaths, mark.poison_limit, exit_status, others)

@@ -1,4 +1,4 @@
-"""Tracks what a task says while it runs (log lines, output, progress) and how much of it the server has.
+"""Tracks the log lines, output and progress of a running task, and how much of them the server has.
 
 A line that the server has is not sent again with the report. If the heartbeat that carried a line was never answered,
 the task's log is read before the line is sent again. If the task ends before that, the report repeats the line: a line
@@ -55,7 +55,8 @@ class ProgressTracker:
         self._sends_output = True
         #: Whether the last request with a line failed; only set with a Conductor server.
         self.has_failed = False
-        #: The number of lines that an unanswered heartbeat carried: they follow the lines that the server has.
+        #: The number of lines that an unanswered heartbeat carried. They follow the lines that the server is known to
+        #: have.
         self.doubtful_lines = 0
 
     @property
@@ -64,7 +65,10 @@ class ProgressTracker:
         return self._answer is not None
 
     def begin(self) -> bool:
-        """Begin to send an update. Return False if the function has ended: the report then has everything."""
+        """Begin to send an update.
+
+        Return False if the function has ended, because the report then carries all progress.
+        """
         # `_answer` is set before `closed` is read. The executor sets `closed` before it reads `_answer`, so at least
         # one of the two threads notices the other.
         self._answer = Future()
@@ -84,7 +88,7 @@ class ProgressTracker:
             answer.set_result(None)
 
     async def wait_for_answer(self) -> None:
-        """Wait for the answer to the update in flight; on the workers' event loop."""
+        """Wait for the answer to the update in flight. Called on the workers' event loop."""
         answer = self._answer
         if answer is not None:
             await asyncio.wait({asyncio.wrap_future(answer)}, timeout=LAST_UPDATE_WAIT_S)
@@ -106,7 +110,7 @@ class ProgressTracker:
         return lines
 
     def next_update(self) -> ProgressUpdate | None:
-        """Return the next update for a coordinator; None if it has everything."""
+        """Return the next update for a coordinator; None if the coordinator is up to date."""
         output = self._encode_output()
         lines = [] if self.doubtful_lines else self.next_lines()
         update = ProgressUpdate(lines, None if output == self._sent_output else output)
@@ -129,7 +133,7 @@ class ProgressTracker:
     def resolve_doubt(self, server_lines: list[TaskExecLog]) -> None:
         """Learn from the task's log whether the server has the lines of an unanswered heartbeat.
 
-        A server stores a heartbeat as a whole or not at all, so its first line answers for all of them.
+        A server stores a heartbeat as a whole or not at all, so it is enough to look for the first line.
         """
         first, sent = self._context.list_unsent_logs()[0], self._context.logs[: self._context.sent_logs]
         if _count(first, server_lines) > _count(first, sent):
@@ -137,7 +141,7 @@ class ProgressTracker:
         self.doubtful_lines = 0
 
     def on_rejected(self, reason: str) -> None:
-        """Send no more updates: the server, or the encoder, did not accept one."""
+        """Send no more updates, because the server or the encoder rejected one."""
         self._sends_logs = self._sends_output = False
         self._warn(f"The progress of a task cannot be sent while it runs ({reason}); it is sent with the report")
 

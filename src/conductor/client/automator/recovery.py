@@ -1,6 +1,6 @@
 """Starts a small process that sends the reports of dead worker processes and requeues their tasks.
 
-The program itself must not do that: after it has used the HTTP library, it can no longer fork worker processes.
+The program itself must not do that, because it can no longer fork worker processes after it has used the HTTP library.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class ProcessEnd(NamedTuple):
     pid: int | None
     #: As `multiprocessing` gives it: negative for a signal.
     exit_status: int | None
-    #: When the process started, in epoch milliseconds: process ids are reused.
+    #: When the process started, in epoch milliseconds. Needed because process ids are reused.
     started_ms: int
     #: Whether the program killed the process. If so, no task is blamed for the death of the process.
     was_ordered: bool = False
 
 
 class Recovery:
-    """Takes over the journals of dead processes, without waiting: the server may be unreachable.
+    """Takes over the journals of dead processes in the background, because the server may be unreachable.
 
     Without a journal the tasks of a dead process are unknown, and this class does nothing.
     """
@@ -73,7 +73,10 @@ class Recovery:
             logger.warning("The tasks of a dead worker process are not requeued before the next start: %s", error)
 
     def end(self, timeout_s: float) -> None:
-        """Wait for the process, then kill it. The next start of the program sends the rest."""
+        """Wait up to `timeout_s` for the recovery process, then kill it.
+
+        The next start of the program sends the rest.
+        """
         if self._process is None:
             return
         try:
@@ -83,7 +86,7 @@ class Recovery:
             self._process.wait()
 
     def _start(self) -> None:
-        self.end(0)  # the new process also takes over the files of one that waits for the server
+        self.end(0)  # the new process also takes over the files of an earlier one
         spec = pickle.dumps((self._configuration, self._options))
         command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE)
@@ -100,7 +103,7 @@ class Recovery:
         journal = make_journal(self._configuration, self._options)
         found = [] if journal is None else list(adopt_files(journal))
         for file in found:
-            # A file of another process that has died is judged when the end of that process is noticed.
+            # The file of any other dead process is judged when the supervisor notices the end of that process.
             if file.process_id == end.pid and file.written_ms >= end.started_ms:
                 if end.was_ordered:
                     file.replace_tasks([])
@@ -114,7 +117,8 @@ class Recovery:
 
 def main() -> None:
     """Run the process that takes over journals. Its configuration comes from standard input."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the program decides
+    # Ctrl-C reaches the whole process group; the program decides when to stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     configuration, options = pickle.load(sys.stdin.buffer)  # noqa: S301 (from the program that started this process)
     configuration.apply_logging_config()

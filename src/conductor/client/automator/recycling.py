@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 #: The interval between two checks of memory and stuck functions.
 CHECK_S = 1.0
-#: A function that continues after a stop is stuck after this many checks in a row; before, it may still return.
+#: With `kill_stuck`, the process is replaced if functions of stopped tasks still run at this many checks in a row.
 STUCK_CHECKS = 5
 _MB = 1 << 20
 
 
 class RecyclePolicy:
-    """Calls `on_due` once, with the reason, when the process should be replaced. Only options that are set count."""
+    """Calls `on_due` once, with the reason, when the process should be replaced.
+
+    Options that are not set are not checked.
+    """
 
     def __init__(self, config: ResolvedConfig, on_due: Callable[[str], None]) -> None:
         self._config = config
@@ -48,12 +51,12 @@ class RecyclePolicy:
                 self._recycle(f"it uses {used_mb} MB (max_memory_mb={self._config.max_memory_mb})")
             self._stuck_checks = self._stuck_checks + 1 if count_stuck() and self._config.kill_stuck else 0
             if self._stuck_checks >= STUCK_CHECKS:
-                self._recycle("a function goes on although its task was stopped (kill_stuck)")
+                self._recycle("a function continues although its task was stopped (kill_stuck)")
             await asyncio.sleep(CHECK_S)
 
 
 class _TaskCounter(TaskRunnerEventsListener):
-    """Counts the tasks that polls bring."""
+    """Counts the tasks in the answers to polls."""
 
     def __init__(self, limit: int, on_limit: Callable[[str], None]) -> None:
         self._limit = limit
@@ -68,7 +71,7 @@ class _TaskCounter(TaskRunnerEventsListener):
 
 
 def read_memory_bytes() -> int:
-    """Return the resident memory of this process; on systems without /proc, the largest it ever had."""
+    """Return the resident memory of this process; on systems without /proc, its largest value so far."""
     pages = _read_pages(1)
     if pages is None:
         largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -77,7 +80,7 @@ def read_memory_bytes() -> int:
 
 
 def _read_pages(column: int) -> int | None:
-    """Return a column of /proc/self/statm, in pages; None on systems without it."""
+    """Return a column of /proc/self/statm, in pages; None on systems without /proc."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[column])
     except OSError:
@@ -88,8 +91,8 @@ def set_limits(config: ResolvedConfig) -> None:
     """Limit the memory of this process, and lower its CPU priority, as its options say."""
     if config.memory_limit_mb:
         load_library()
-        # The limit is one of data, not of address space, of which threads reserve far more than they ever use. Data
-        # that libraries have reserved by now and not used, perhaps a gigabyte, does not count either.
+        # The limit applies to data, not to address space, because threads reserve far more address space than they use.
+        # Data that libraries have reserved but not used so far, perhaps a gigabyte, is added to the limit.
         reserved = (_read_pages(5) or 0) * resource.getpagesize()
         unused = max(0, reserved - read_memory_bytes())
         _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)

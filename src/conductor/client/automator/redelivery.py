@@ -1,4 +1,4 @@
-"""Sends again the reports that no attempt could deliver: those of this process, and those of dead processes.
+"""Retries reports that could not be delivered: those of this process, and those of dead processes.
 
 The reports of a dead process are sent first; then the tasks that it held are requeued, so that other workers execute
 them at once. A task that `process_deaths` blames for the death is reported as decided there.
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The first wait for the reports of dead processes. The reports of this process have waited longer before.
+#: The first wait between two attempts for reports of dead processes. Reports of this process begin with the longer wait
+#: that `Reporter` gives them.
 FIRST_WAIT_S = 0.5
-#: While the server is away, the wait between two attempts doubles up to this.
+#: While the server is unreachable, the wait between two attempts doubles up to this time.
 MAX_WAIT_S = 120.0
 
 
@@ -81,8 +82,9 @@ class Redelivery:
                 logger.info("Found %d unsent results of an ended process in %s", len(results), file.path)
             unfinished = len(file.tasks) + len(file.reports) - len(results)
             if unfinished:
-                logger.warning("A worker process died: unfinished tasks that are requeued: %d", unfinished)
-        # Results come first. Reports about tasks of a dead process become useless at `until_ms`, the earliest first.
+                logger.warning("A worker process died: unfinished_tasks=%d", unfinished)
+        # Results come first. Reports about unfinished tasks follow in the order of `until_ms`, when they become
+        # useless.
         reports = sorted((report for file in files for report in file.reports), key=lambda report: report.until_ms or 0)
         requeues = [task.make_requeue_report(now_ms) for file in files for task in file.tasks]
         try:
@@ -94,7 +96,7 @@ class Redelivery:
                 file.close_file()
 
     async def requeue_held_tasks(self, reason: str) -> None:
-        """Requeue the tasks that this process holds: it will not finish them."""
+        """Requeue the tasks that this process holds, because it will not finish them."""
         now_ms = self._clock.wall_ms()
         await self._send_all(deque(task.make_requeue_report(now_ms, reason) for task in self._journal.held_tasks))
 
@@ -116,10 +118,10 @@ class Redelivery:
             sent_at, self._attempts = self._clock.monotonic(), self._attempts + 1
             try:
                 verdict = await self._deliver(report)
-            except Exception as error:  # any error: the other reports must still be sent
+            except Exception as error:  # catch all errors, because the other reports must still be sent
                 queue.append(report)
                 wait_s = self._waits.next()
-                text = "Result of task %s still waits: %s; next try in %.1f s %s"
+                text = "Result of task %s could not be sent: %s; next attempt in %.1f s %s"
                 logger.debug(text, report.task_id, error, wait_s, _label(report))
                 await self._clock.sleep(wait_s)
                 continue
@@ -145,14 +147,17 @@ class Redelivery:
         )
 
     async def _deliver(self, report: PendingReport) -> Verdict:
-        """Send a report once. A Conductor server accepts late results, so the task is read first there."""
+        """Send a report once.
+
+        A Conductor server also accepts late results, so its task is read first to see whether it is still open.
+        """
         if not report.leased:
             try:
                 verdict = find_verdict(report, await self._api.get_task(report.task_id))
                 if verdict is not None:
                     return verdict
             except NotFoundException:
-                pass  # perhaps the answer of a proxy: the answer to the report decides
+                pass  # a proxy may have sent this status, so send the report, too
         answer = await self._delivery.deliver(report.body)
         if answer.is_too_large:
             answer = await self._delivery.deliver(make_too_large_report(report, answer).body)
@@ -172,7 +177,13 @@ class Redelivery:
             logger.info("Unfinished task %s is requeued: %s %s", report.task_id, verdict, _label(report))
         else:
             level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
-            logger.log(level, "Kept result of task %s has its verdict: %s %s", report.task_id, verdict, _label(report))
+            logger.log(
+                level,
+                "Result of task %s in the journal has its verdict: %s %s",
+                report.task_id,
+                verdict,
+                _label(report),
+            )
         self._events.emit(
             TaskUpdateCompleted,
             report.task_type,
@@ -192,7 +203,7 @@ class Redelivery:
 
 
 class _Waits(Backoff):
-    """The waits between attempts. `first_s` already has its jitter if it comes from a report."""
+    """The waits between attempts. No jitter is added, because the `first_s` of a report already has it."""
 
     def __init__(self, first_s: float) -> None:
         self.first_s = max(first_s, FIRST_WAIT_S)

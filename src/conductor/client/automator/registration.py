@@ -1,6 +1,6 @@
 """Registers a worker's task definition and the schemas of its input and output at the server.
 
-Registration is optional. A failure is one log line, and the worker starts nevertheless.
+Registration is optional. If it fails, the worker logs a warning and starts nevertheless.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ async def _register(name: str, worker: WorkerInterface, config: ResolvedConfig, 
 async def _register_schemas(
     name: str, worker: WorkerInterface, config: ResolvedConfig, schema_api: AsyncSchemaClient
 ) -> dict[str, SchemaDef]:
-    """Register the schemas of the type hints. Return references to them, by side: `input`, `output`."""
+    """Register the schemas of the type hints. Return references to them under the keys `input` and `output`."""
     function = getattr(worker, "execute_function", None)
-    if function is None:  # a class-based worker has no type hints: it receives the task
+    if function is None:  # a class-based worker receives the whole task, so its type hints say nothing about the input
         return {}
     if not _wants_schemas(config, schema_api.api_client.configuration):
         return {}
@@ -99,7 +99,7 @@ async def _register_schema(schema: SchemaDef, schema_api: AsyncSchemaClient, *, 
             await schema_api.get_schema(schema.name, schema.version)
             return
         except NotFoundException:
-            pass  # the schema is missing, or there is no registry: the next call fails then
+            pass  # the schema is missing; if the registry is missing, the next call fails
     await schema_api.register_schema(schema)
 
 

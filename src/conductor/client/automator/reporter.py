@@ -1,4 +1,4 @@
-"""Reports how a task ended until there is a verdict, and never after it."""
+"""Sends the report about a task, with retries, until the server gives a verdict."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The longest Retry-After that is obeyed: a waiting report occupies a slot.
+#: A longer Retry-After is reduced to this time, because a waiting report occupies a slot.
 MAX_RETRY_AFTER_S = 60.0
 #: Waits between attempts are lengthened by up to this share, so that the workers of a fleet spread out.
 JITTER = 0.1
 
-#: A report id is a part that is unique for the process, and a number.
+#: A report id consists of a part that is unique to the process, and a number.
 _process_part = secrets.token_hex(6)
 os.register_at_fork(after_in_child=lambda: globals().update(_process_part=secrets.token_hex(6)))
 _numbers = itertools.count(1)
@@ -67,27 +67,30 @@ class Reporter:
         self._hurry = asyncio.Event()
 
     def hurry(self) -> None:
-        """Wait no more between attempts: the process ends. Reports that fail now are left to the journal."""
+        """Stop waiting between attempts, because the process ends. Reports that fail now stay in the journal."""
         self._hurry.set()
 
     async def send(
         self, outcome: TaskOutcome, running: RunningTask, may_ask_next: Callable[[], bool] | None = None
     ) -> ReportAnswer | None:
-        """Report until there is a verdict, or all attempts have failed: then the journal sends the report later.
+        """Send the report until there is a verdict or all attempts have failed.
+
+        A report in the journal is then sent again by `Redelivery`.
 
         Args:
             outcome: How the task ended.
             running: The task.
-            may_ask_next: Called for each attempt: whether its answer may bring another task.
+            may_ask_next: Called for each attempt. Returns whether the attempt requests another task.
 
         Returns:
-            The answer with the verdict; None without a verdict.
+            The answer with the verdict; None if there is no verdict.
         """
         if running.is_lost():
             if self._journal is not None:
                 self._journal.remove_task(running.task.task_id, running.task.poll_count)
             return None
-        # A Conductor server keeps the first log lines of a report; the others are sent one by one before it.
+        # A Conductor server stores only the first `MAX_LOGS_PER_REPORT` log lines of a report, so the others are sent
+        # one by one before the report.
         more_logs: list[TaskExecLog] = []
         if running.task.lease_id is None and outcome.result.logs:
             logs = outcome.result.logs
@@ -113,8 +116,9 @@ class Reporter:
         for attempt in range(1, running.config.update_attempts + 1):
             failure: Exception
             try:
-                # No attempt requests the next task after one that did not. The coordinator requeues the task of an
-                # earlier answer when the same report arrives without the request, and requests may be delayed.
+                # After an attempt that did not request the next task, no attempt does. When a report arrives again
+                # without the request, the coordinator requeues the task that it has granted for this report. A delayed
+                # attempt without the request would therefore take away the task of a later attempt.
                 may_ask, asked_before = asked_before, False
                 answer = await self._delivery.deliver(report.body, running.is_ours, ask if may_ask else None)
                 if answer.verdict is None and answer.is_too_large and not (attempts.is_replaced or running.is_lost()):
@@ -130,7 +134,7 @@ class Reporter:
                     attempts.on_verdict(verdict, answer.message, inferred=answer.verdict is None)
                     return answer
                 failure = NoVerdict(answer)
-            except Exception as error:  # any error must lead to another attempt, or the result would be lost
+            except Exception as error:  # catch all errors: without another attempt the result would be lost
                 failure = error
             delay_s = self._next_delay_s(attempt, failure, running)
             attempts.on_failure(failure, attempt, delay_s)
@@ -146,7 +150,7 @@ class Reporter:
         return None
 
     def on_stop(self, running: RunningTask) -> None:
-        """Remove the report of a task that was lost during an attempt: no process may send it again."""
+        """Remove the report of a task that was lost during an attempt, so that no process sends it again."""
         if running.is_lost() and running.report is not None and self._journal is not None:
             self._journal.remove_soon(running.report)
 
@@ -161,7 +165,7 @@ class Reporter:
         return _backoff_s(running, attempt)
 
     def _is_unsure(self, running: RunningTask, report: PendingReport) -> bool:
-        """Return whether the task must be read back: a Conductor server also accepts reports that are late."""
+        """Return whether the task must be read back, because a Conductor server also accepts late reports."""
         is_late = self._clock.monotonic() >= running.deadline
         return report.terminal and (is_late or running.config.verify_reports)
 
@@ -193,7 +197,7 @@ def _backoff_s(running: RunningTask, attempt: int) -> float:
 
 
 class _ReportAttempts:
-    """The attempts to send one report: its place in the journal, its log lines and its events."""
+    """Records the attempts to send one report: in the journal, in log lines and in events."""
 
     def __init__(
         self,
@@ -211,7 +215,7 @@ class _ReportAttempts:
         self._started = clock.monotonic()
         self._failures = 0
         self._error: Exception | None = None
-        #: Whether the report stands in for one that was too large.
+        #: Whether the report has replaced one that was too large.
         self.is_replaced = False
 
     @property
@@ -231,7 +235,7 @@ class _ReportAttempts:
         return small
 
     async def sync(self) -> None:
-        """After a failed attempt: let the report survive a failure of the machine, not only of the process."""
+        """Sync the report to disk after a failed attempt, so that it also survives a failure of the machine."""
         if self._journal is not None and self._ensure_journaled():
             await self._journal.sync()
 
@@ -267,7 +271,7 @@ class _ReportAttempts:
             self._journal.remove_task(report.task_id, report.poll_count)
 
     def on_lost(self) -> None:
-        """Discard the result: the lease was lost before the report arrived."""
+        """Discard the result, because the lease was lost before the report arrived."""
         if self._error is not None:
             self._publish_failure(self._error, journaled=False)
         self.on_verdict(Verdict.CANCELLED, self._running.stop_reason)
@@ -302,7 +306,7 @@ def _make_report(outcome: TaskOutcome, running: RunningTask, now_ms: int) -> Pen
     task, result = running.task, outcome.result
     result.report_id = _new_report_id()
     result.lease_id = task.lease_id
-    result.extend_lease = False  # a function returns a result, never a heartbeat
+    result.extend_lease = False  # a result that the user's function made must not count as a heartbeat
     return PendingReport(
         report_id=result.report_id,
         task_id=result.task_id,
@@ -323,7 +327,7 @@ def _encode(result: TaskResult, output: bytes) -> bytes:
     try:
         return _encoder.encode(result)
     except UnicodeEncodeError:
-        # A lone surrogate in a reason or a log line, as from undecodable file names: write it as an escape.
+        # A reason or a log line contains a lone surrogate, for example from an undecodable file name. Escape it.
         for field, value in msgspec.structs.asdict(result).items():
             if isinstance(value, str):
                 setattr(result, field, escape_surrogates(value))
@@ -341,7 +345,7 @@ _lease_decoder = msgspec.json.Decoder(_LeaseOfReport)
 
 
 def make_too_large_report(report: PendingReport, answer: ReportAnswer) -> PendingReport:
-    """Return the report that replaces one that is too large for the server: the task has failed terminally."""
+    """Return the report that replaces one that is too large for the server. It ends the task with a terminal error."""
     limit = "" if answer.max_body is None else f" of {answer.max_body} bytes"
     message = "" if answer.max_body is not None else f" (413: {answer.message})"
     result = TaskResult(
@@ -350,7 +354,7 @@ def make_too_large_report(report: PendingReport, answer: ReportAnswer) -> Pendin
         worker_id=report.worker_id,
         status=TaskResultStatus.FAILED_WITH_TERMINAL_ERROR,
         reason_for_incompletion=f"the result of {len(report.body)} bytes is over the server's limit{limit}{message}: "
-        "keep large data elsewhere and return where it is"[:MAX_REASON_CHARS],
+        "store large data elsewhere and return a reference to it"[:MAX_REASON_CHARS],
         lease_id=_lease_decoder.decode(report.body).lease_id,
         report_id=_new_report_id(),
     )

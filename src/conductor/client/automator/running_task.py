@@ -46,7 +46,8 @@ class RunningTask:
     - `Engine`: `trace`, `carrier`, `ending`, `returned`.
     - `Executor`: `is_executing`, `is_awaited`, `call`, `has_begun`, `began`, `took_s`.
     - `Reporter`: `report`.
-    - `LeaseKeeper`, on the lease thread: `deadline`, `heartbeat_at`, `failed_heartbeats`, `timeout_at`, `released`.
+    - `LeaseKeeper`: `released` on the event loop; on the lease thread `deadline`, `heartbeat_at`, `failed_heartbeats`
+      and `timeout_at`.
 
     Cancellation has one path: `stop` notes the reason, tells the function's context, and calls the engine's `on_stop`.
     """
@@ -82,14 +83,15 @@ class RunningTask:
         self.trace: TaskTrace | None = None
         #: The asyncio task that runs `Engine.carry`.
         self.carrier: asyncio.Task[Any] | None = None
-        #: Set by a stop during the execution: the asyncio task that reports the stop, and the event that is set when
-        #: the function returns.
+        #: Only set if the task is stopped during its execution: the asyncio task that reports the stop, and the event
+        #: that is set when the function returns.
         self.ending: asyncio.Task[None] | None = None
         self.returned: asyncio.Event | None = None
 
-        #: Whether the function waits for its turn or runs: a stop must interrupt it.
+        #: Whether the function runs or waits for `Isolation`. A stop must interrupt it then.
         self.is_executing = False
-        #: Whether cancelling `carrier` interrupts the function: it runs on the event loop, or waits for its turn.
+        #: Whether cancelling `carrier` interrupts the function, because it runs on the event loop or waits for
+        #: `Isolation`.
         self.is_awaited = False
         #: The function's call on the thread pool.
         self.call: asyncio.Future[CallResult] | None = None
@@ -129,7 +131,7 @@ class RunningTask:
 
     @property
     def label(self) -> str:
-        """The task's names, for the end of a log line."""
+        """The task type, task id and workflow id, for the end of a log line."""
         task_type, task_id, _, workflow_id = self.about
         return TaskLabel.of(task_type, task_id, workflow_id)
 
@@ -144,7 +146,7 @@ class RunningTask:
             await self._confirmed.wait()
 
     def confirm(self) -> None:
-        """Note that a heartbeat was accepted; on the event loop."""
+        """Note that a heartbeat was accepted. Called on the event loop."""
         self.is_doubtful = False
         if self._confirmed is not None:
             self._confirmed.set()
@@ -180,7 +182,10 @@ class RunningTask:
 
 
 def task_timeout_s(definition: TaskDef | None) -> float | None:
-    """Return the execution timeout of a task. ALERT_ONLY asks for an alert on the server, not for a stop."""
+    """Return the seconds after which a running task is stopped; None for no limit.
+
+    With the timeout policy ALERT_ONLY the server alerts, and the worker does not stop the task.
+    """
     timeout_s = (definition.timeout_seconds or 0) if definition is not None else 0
     if definition is None or timeout_s <= 0 or definition.timeout_policy == "ALERT_ONLY":
         return None

@@ -143,9 +143,9 @@ class Session:
                     task = HeldTask.of(grant, worker_id, self.clock.monotonic(), now_ms)
                     report = task.make_requeue_report(now_ms, Stop.SHUTDOWN.value)
                     await self.parked_api.send_report(report.body, timeout_s=limit_s)
-                    logger.info("Task %s came after the end, and is requeued", report.task_id)
+                    logger.info("Task %s arrived after the workers had stopped and was requeued", report.task_id)
             except (ConductorError, OSError) as error:
-                logger.error("A task that came after the end could not be requeued: %s", error)
+                logger.error("A task that arrived after the workers had stopped could not be requeued: %s", error)
             finally:
                 self._abandoned_polls.discard(abandoned)
                 if not self._abandoned_polls:
@@ -163,6 +163,6 @@ def make_journal(configuration: Configuration, options: ResolvedConfig) -> Journ
     try:
         directory = Path(options.journal_dir) if options.journal_dir else state_directory() / "journal"
     except OSError as error:
-        logger.critical("There is no place for the result journal (%s): work goes on without it", error)
+        logger.critical("No directory for the result journal (%s): workers continue without it", error)
         return None
     return Journal(directory, configuration.host, max_bytes=options.journal_max_bytes)

@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 KILL_AFTER_S = 8.0
 #: After the order to end now, a process has this long to requeue its tasks and end before it is killed.
 END_NOW_S = 2.5
-#: A successor that did not begin to work is followed by another one after this long.
+#: If a successor ends before its workers poll, another one is started after this time.
 SUCCEED_AGAIN_S = 30.0
-#: At the end, the program waits this long until the journals of killed processes are taken over.
+#: At the end, the program waits at most this long for the recovery of the journals of killed processes.
 RECOVERY_S = 3.0
 
 
@@ -55,7 +55,8 @@ class Supervisor:
         self._stopping = False
         self._kill_at = math.inf
         self._wake_reader, self._wake_writer = os.pipe()
-        # Not a threading.Event: a thread that waits for one holds its lock, and a signal handler may wait here, too.
+        # A pipe, not a threading.Event: a thread that waits for an Event holds its lock, so a signal handler that waits
+        # in the same thread could deadlock.
         self._end_reader, self._end_writer = multiprocessing.Pipe(duplex=False)
         self._thread: threading.Thread | None = None
         #: Ready when the process that started this program has died: then the workers are drained.
@@ -82,7 +83,7 @@ class Supervisor:
         self._wake()
 
     def stop(self, grace_s: float) -> None:
-        """Drain, and wait for the end."""
+        """Drain all processes, and wait until they have ended."""
         self.drain(grace_s)
         self.wait(grace_s + KILL_AFTER_S + 5)
 
@@ -129,7 +130,7 @@ class Supervisor:
                 )
                 if set(ready) & set(self._parent_sentinels):
                     self._parent_sentinels = []
-                    logger.warning("The process that started the workers' program is dead: they are drained")
+                    logger.warning("The process that started this program is dead; its workers are drained")
                     self.drain(self._grace_s)
                 self._check()
         finally:
@@ -140,7 +141,7 @@ class Supervisor:
             self._end_writer.send(None)
 
     def _next_check_s(self) -> float | None:
-        """Return the seconds until something is due; None if nothing is."""
+        """Return the seconds until the next restart, successor, readiness check or kill is due; None if none is."""
         times = [
             at for child in self._all for at in (child.restart_at, child.ready_by, child.succeed_at) if at is not None
         ]
@@ -174,10 +175,10 @@ class Supervisor:
                 child.kill()
 
     def _on_start_error(self, child: WorkerProcess) -> None:
-        """Drain all processes: another attempt would fail like the first."""
+        """Drain all processes after a failed set-up, because another attempt would also fail."""
         if self.start_error is None:
             self.start_error = child.start_error
-            logger.error("Worker process '%s' cannot start, so all end: %s", child.name, child.start_error)
+            logger.error("Worker process '%s' cannot start, so all are drained: %s", child.name, child.start_error)
             self.drain(self._grace_s)
 
     def _start_again(self, child: WorkerProcess) -> None:
@@ -241,7 +242,7 @@ class Supervisor:
         if child.alive:
             self._retiring.append(child)
         self.children[self.children.index(child)] = successor
-        del self._successors[child]  # last, so that a signal handler meanwhile finds every process
+        del self._successors[child]  # last, so that a signal handler finds every process in `_all`
         child.send(RETIRE)
 
     def _recover(self) -> None:
@@ -269,7 +270,7 @@ def _raise_flag() -> int | None:
     try:
         flag = os.open(_flag_path(os.getpid()), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError:
-        return None  # the program waits for this process as for any other
+        return None  # without the file, `runs_workers` returns False for this process
     try_lock(flag)
     return flag
 

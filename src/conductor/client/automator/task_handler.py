@@ -72,7 +72,8 @@ class TaskHandler:
         monitor_interval_seconds: Accepted for older programs, without effect: the end of a process is noticed at once.
         restart_backoff_seconds: The wait before the first restart. Each further restart in a row doubles the wait.
         restart_backoff_max_seconds: The longest wait before a restart.
-        restart_max_attempts: The most restarts in a row; 0 for no limit. A process that runs for a minute ends the row.
+        restart_max_attempts: The most restarts in a row; 0 for no limit. The count begins again after a process has run
+            for a minute.
         asyncio: Accepted for older programs, without effect.
         start_method: How processes start: `forkserver` (default where it exists), `spawn` or `fork`.
         shutdown_grace_seconds: How long a stop waits for running tasks (25).
@@ -116,7 +117,7 @@ class TaskHandler:
         self._hub: Any = None
         self._supervisor: Supervisor | None = None
         self._at_exit: Finalize | None = None
-        # Resolved here, too, so that an invalid value is an error of this call and not of a worker process.
+        # Resolved here, too, so that an invalid value raises here and not in a worker process.
         self._configs = [resolve_config(worker, options) for worker in self.workers]
         self._grace_s = longest_grace_s(self._configs)
 
@@ -141,7 +142,7 @@ class TaskHandler:
     def start_processes(self) -> None:
         """Start the worker processes and return. No signal handler is installed."""
         if is_loading_main():
-            # A worker process imports the script: the script's handlers must not start processes there.
+            # A worker process imports the script, and the handlers in the script must not start more processes there.
             return
         if self._supervisor is not None and not self._supervisor.wait(0):
             raise RuntimeError("the worker processes are already running")
@@ -151,7 +152,7 @@ class TaskHandler:
         context = make_start_context(self._start_method)
         place = self._hub.child_settings() if self._hub else None
         lifespans = tuple(list_lifespans())
-        Resources(lifespans)  # a circular dependency is an error of this call
+        Resources(lifespans)  # raises here if the dependencies are circular
         children = [
             self._make_process(name, numbers, lifespans, place, context)
             for name, numbers in self._group_workers().items()
@@ -188,7 +189,7 @@ class TaskHandler:
         names = tuple(name_workers(self.workers)[number] for number in numbers)
         created = "\n".join(map(_format_created, workers))
         logger.info("%s", created)
-        # If the program shows no logs, the worker process logs the line.
+        # If the program shows no logs, the worker process logs `created` instead.
         is_logged = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
         spec = ChildSpec(
             name,
@@ -332,6 +333,6 @@ class TaskHandler:
 
 
 def _format_created(worker: WorkerInterface) -> str:
-    make_call(worker)  # a worker without a function is an error of this call, and not of its process
+    make_call(worker)  # raises here, and not in the worker process, if the worker has no function
     kind = ("AsyncTaskRunner", "async") if runs_coroutine(worker) else ("TaskRunner", "sync")
     return "Created {} for {} worker: {}".format(*kind, worker.get_task_definition_name())

@@ -37,7 +37,7 @@ REQUEUE_S = 4.0
 
 
 class Interrupted(KeyboardInterrupt, asyncio.CancelledError):
-    """Ctrl-C while a program waits for its workers: both the interrupt that it is and the cancellation it causes."""
+    """Raised after Ctrl-C while a program waits for its workers. A program may catch either of the two base classes."""
 
 
 class TaskHandlerAsyncIO:
@@ -158,7 +158,7 @@ class TaskHandlerAsyncIO:
             try:
                 await asyncio.wait({running})
             except asyncio.CancelledError:
-                if heard:  # asyncio cancels the waiting task; the program may expect the interrupt itself
+                if heard:  # asyncio turns Ctrl-C into a cancellation, but the program may expect a KeyboardInterrupt
                     raise Interrupted from None
                 raise
         if not running.cancelled():

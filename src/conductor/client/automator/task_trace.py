@@ -1,4 +1,4 @@
-"""The spans of one task: the poll that brought it, its execution and its report, all in one trace."""
+"""The spans of one task: the poll that delivered it, its execution and its report, all in one trace."""
 
 from __future__ import annotations
 

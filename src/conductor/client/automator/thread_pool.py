@@ -63,7 +63,10 @@ class ThreadPool:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, function: Callable[[Any], Any], argument: Any) -> asyncio.Future[CallResult]:
-        """Call the function on a thread, in the caller's context. The future never has an exception."""
+        """Call the function on a thread, in the caller's context.
+
+        An error of the function is part of the future's result.
+        """
         self._loop = loop = asyncio.get_running_loop()
         future: asyncio.Future[CallResult] = loop.create_future()
         self._busy += 1
@@ -76,7 +79,7 @@ class ThreadPool:
         return future
 
     def withdraw(self, future: asyncio.Future[CallResult]) -> None:
-        """Do not make this call, unless a thread has already taken it: a thread cannot be stopped."""
+        """Withdraw a call that waits for a thread. A call that a thread has already taken continues."""
         for call in tuple(self._calls):
             if call.future is future:
                 try:

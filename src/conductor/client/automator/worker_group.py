@@ -40,7 +40,8 @@ logger = logging.getLogger(__name__)
 REQUEUE_S = 4.0
 #: How long a shutdown waits for the answers to requeues after `abandon`.
 ABANDONED_REQUEUE_S = 2.0
-#: How long a program's stop waits for the parked poll of an idle worker. Tasks that the poll brings later are requeued.
+#: In the program's own process, a stop waits this long for the parked poll of an idle worker. Tasks in a later answer
+#: are requeued.
 PARKED_POLL_S = 0.5
 #: Options that have an effect only in the worker processes of TaskHandler.
 PROCESS_OPTIONS = ("max_tasks_per_process", "max_memory_mb", "memory_limit_mb", "nice", "kill_stuck")
@@ -139,7 +140,8 @@ class WorkerGroup:
                 try:
                     await self._shut_down(session, running)
                 except asyncio.CancelledError:
-                    # A second Ctrl-C cancels all tasks of the event loop, also those that were requeueing.
+                    # A second Ctrl-C cancels all asyncio tasks, including those that were requeueing. The journal still
+                    # has their tasks.
                     await session.requeue_held_tasks(ABANDONED_REQUEUE_S)
                     raise
                 finally:
@@ -150,7 +152,7 @@ class WorkerGroup:
                 await asyncio.gather(*telemetry, return_exceptions=True)
 
     async def _wait_until_stopped(self, running: list[asyncio.Task[None]]) -> None:
-        """Wait for `drain()`; after `retire()`, wait until every running task has its verdict."""
+        """Wait for `drain()`, or for `retire()` and then the verdicts of all running tasks."""
         stopped = asyncio.create_task(self._stop.wait())
         retired = asyncio.create_task(self._wait_until_retired(running))
         try:
@@ -198,7 +200,7 @@ class WorkerGroup:
         self.drain()
 
     def pause(self, name: str | None = None) -> None:
-        """Take no new tasks for this worker, or for any."""
+        """Let this worker, or every worker, take no new tasks."""
         self._all_paused = self._all_paused or name is None
         for engine in self._find_engines(name):
             engine.pause()
@@ -206,7 +208,7 @@ class WorkerGroup:
                 self._telemetry.set_paused(engine.name, True)
 
     def resume(self, name: str | None = None) -> None:
-        """Take tasks again."""
+        """Let this worker, or every worker, take tasks again."""
         self._all_paused = self._all_paused and name is not None
         for engine in self._find_engines(name):
             engine.resume()
@@ -290,10 +292,10 @@ class WorkerGroup:
             engine.on_stopped()
 
     async def _finish(self, engine: Engine, polling: asyncio.Task[None]) -> None:
-        """Wait for the last poll, which may still bring tasks, and then for the verdicts of all tasks.
+        """Wait for the last poll, whose answer may contain tasks, and then for the verdicts of all tasks.
 
-        A worker process waits as long as the poll takes. A program's stop does not, because the program may have more
-        to do.
+        A worker process waits as long as the poll takes. The program's own process waits only `PARKED_POLL_S`, because
+        the program may have more to do.
         """
         await asyncio.wait({polling}, timeout=None if self._own_process else PARKED_POLL_S)
         if not polling.done() and engine.abandon_poll():
@@ -336,5 +338,5 @@ def _make_task_logs(configs: list[ResolvedConfig], own_process: bool) -> Abstrac
 
 
 def resolve_config(worker: WorkerInterface, options: dict[str, Any]) -> ResolvedConfig:
-    """Resolve a worker's options: its code wins over the handler, and the environment over both."""
+    """Resolve a worker's options. Its code overrides the handler's options, and the environment overrides both."""
     return resolve_worker_config(worker.get_task_definition_name(), {**options, **get_code_options(worker)})

@@ -1,4 +1,4 @@
-"""The handle of one worker process: how it starts, what it says, and when it is started again."""
+"""The handle of one worker process: starts it, reads its messages, and schedules its restarts."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from conductor.common.clock import SYSTEM_CLOCK
 
 logger = logging.getLogger(__name__)
 
-#: The module that the fork server imports, so that its children need not.
+#: The module that the fork server imports, so that worker processes need not import the same modules again.
 PRELOAD = "conductor.client.automator.preload"
-#: A process that has lived this long is healthy: its restarts count from zero again.
+#: A process that has run this long is healthy, and its restarts count from zero again.
 HEALTHY_S = 60.0
-#: A process that has not begun to work after this long is logged as an error.
+#: An error is logged if a process has sent no message after this time.
 READY_S = 20.0
 
 
 def is_loading_main() -> bool:
-    """Return whether this is a worker process that imports the user's script, which must start no processes there.
+    """Return whether this is a worker process that is importing the user's script, which must not start processes then.
 
     This is also true in a process that such a script forks: there the script's module is not yet the main module.
     """
@@ -59,10 +59,10 @@ def make_start_context(method: str | None) -> BaseContext:
     """
     if method is None:
         main = sys.modules.get("__main__")
-        file = getattr(main, "__file__", None)  # a program from standard input has a name without a file
+        file = getattr(main, "__file__", None)  # a program from standard input has a `__file__` that does not exist
         is_script = (file is not None and Path(file).exists()) or getattr(main, "__spec__", None) is not None
         available = multiprocessing.get_all_start_methods()
-        # The functions of a notebook exist only in its process: only a fork has them.
+        # The functions of a notebook exist only in its process, so only a forked process has them.
         preferred = ["forkserver", "spawn"] if is_script else ["fork", "spawn"]
         method = next(name for name in preferred if name in available)
     if method == "forkserver":
@@ -105,7 +105,7 @@ class RestartPolicy:
 
 
 class WorkerProcess:
-    """A worker process, and the processes that are started after its death."""
+    """A worker process, and its restarts. `process` is the current one."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class WorkerProcess:
         #: The connection to the process: orders are sent, and messages are received. None after the process has ended.
         self.connection: Connection | None = None
         self.restarts = 0
-        self.failures = 0  # ends in a row without a healthy life between them
+        self.failures = 0  # ends in a row of processes that ran for less than `HEALTHY_S`
         self._policy = restarts or RestartPolicy()
         self._backoff = Backoff(self._policy.first_s, self._policy.cap_s, jitter=0.2)
         self._started_at = 0.0
@@ -132,7 +132,7 @@ class WorkerProcess:
         self._was_killed = False
         #: When the process is started again; None while it runs, and infinite if it is never started again.
         self.restart_at: float | None = None
-        #: When the process must have begun to work; None after that, or after the error was logged.
+        #: When an error is logged if the process has sent no message; None after the first message or the error.
         self.ready_by: float | None = None
         #: The names of its workers that take no new tasks.
         self.paused = set(paused)
@@ -174,7 +174,8 @@ class WorkerProcess:
     def start(self) -> None:
         """Start the process, for the first time or again."""
         ours, theirs = self._context.Pipe()
-        # A forked child inherits the parent's ends, also its own, and would not see them close when the parent dies.
+        # A forked child inherits the parent's ends of all pipes. It must close them, or its own pipe would stay open
+        # when the parent dies, and the child would not notice.
         register_after_fork(ours, Connection.close)
         process = self._context.Process(  # type: ignore[attr-defined]
             target=run_child, args=(self._spec, theirs), name=f"conductor-{self.name}", daemon=False
@@ -190,9 +191,9 @@ class WorkerProcess:
         self.is_working = False
         for name in self.names:
             if name in self.paused or self.restarts or self._is_successor:
-                # `pause` and `resume` also hold for later processes, whatever the worker's options say.
+                # `pause` and `resume` also apply to later processes, whatever the worker's options say.
                 self.send(PAUSE if name in self.paused else RESUME, name)
-        if self.is_draining:  # since before the start
+        if self.is_draining:  # the order to drain came before this start
             self.send(DRAIN)
 
     def pause(self, name: str, paused: bool) -> None:
@@ -242,9 +243,9 @@ class WorkerProcess:
         if self.ready_by is not None and time.monotonic() > self.ready_by:
             self.ready_by = None
             logger.error(
-                "Worker process '%s' (pid %s) has not begun to work after %.0f s. If the program does something that "
-                "lasts at the top level of its script, put that under `if __name__ == '__main__':`: "
-                "every worker process runs the script's top level first",
+                "Worker process '%s' (pid %s) has not begun to work after %.0f s. If the script does lengthy "
+                "work at its top level, move it under `if __name__ == '__main__':`, "
+                "because every worker process runs the top level first",
                 self.name,
                 self.process.pid if self.process else None,
                 READY_S,
@@ -299,7 +300,10 @@ class WorkerProcess:
             self._recover()
 
     def wait_for_recovery(self, until: float) -> None:
-        """Wait until the journals are taken over, or until that time: the next start of the program does the rest."""
+        """Wait until the journals are taken over, or the time `until`.
+
+        The next start of the program takes over the rest.
+        """
         if self._recovery is not None:
             self._recovery.end(max(0.0, until - time.monotonic()))
 
