@@ -142,7 +142,7 @@ class _CompiledSchema:
             if self.validator.is_valid(value):
                 return None
             if self.has_alternatives and work > MAX_EXPLAINED_WORK:
-                return "the input does not match; it is too large to say where"
+                return "the input does not match its schema; it is too large to say where"
             self.validator.validate(value)
         except SchemaRejected as error:
             return str(error)

@@ -184,7 +184,7 @@ class _Checker:
         except javascript_subset.ConditionError as error:
             missing = missing_engine("javascript")
             if missing is not None or not isinstance(text, str):
-                self.problem(path, f"{error}; all of JavaScript {missing or 'must be written as a text'}")
+                self.problem(path, f"{error}; any other JavaScript {missing or 'must be written as a text'}")
 
     def require(self, task: _Task, name: str) -> bool:
         """Report a missing field of a task. Return whether the field is present."""
@@ -296,7 +296,7 @@ class _Checker:
         if not _is_name(ref):
             self.problem(path, "WorkflowTask taskReferenceName name cannot be empty or null")
         elif ref in ("workflow", TASK_ID_NAME):
-            self.problem(path, f"a task cannot have the reference name '{ref}': ${{{ref}}} has a meaning of its own")
+            self.problem(path, f"a task cannot have the reference name '{ref}': ${{{ref}}} is reserved")
         elif ref in self.refs:
             self.problem(path, f"taskReferenceName: {ref} should be unique across tasks for a given workflow")
         else:
@@ -479,7 +479,7 @@ class _Checker:
     def check_expressions(self) -> None:
         count = sum(count_expressions(template) for _, template in self.templates)
         if count > MAX_EXPRESSIONS:
-            self.problem("", f"there are {count} expressions; a definition can have {MAX_EXPRESSIONS}")
+            self.problem("", f"there are {count} expressions; a definition can have at most {MAX_EXPRESSIONS}")
             return
         for path, template in self.templates:
             for where, text in find_unclosed(template, path):

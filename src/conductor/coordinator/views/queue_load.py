@@ -27,7 +27,7 @@ _FAILED = (TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.
 
 
 class _QueuedTask(NamedTuple):
-    """One of the newest tasks, as read from its row."""
+    """A row of the query for the newest tasks."""
 
     queue: int
     status: str

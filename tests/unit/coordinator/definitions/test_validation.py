@@ -135,7 +135,7 @@ def test_mistakes_of_the_workflow_itself_are_named(definition: Any, path: str, s
     [
         ({"taskReferenceName": "a"}, "tasks[0].name", "name cannot be empty"),
         ({"name": "a"}, "tasks[0].taskReferenceName", "cannot be empty"),
-        (task("workflow"), "tasks[0].taskReferenceName", "meaning of its own"),
+        (task("workflow"), "tasks[0].taskReferenceName", "is reserved"),
         (task("a", inputParameters=[1]), "tasks[0].inputParameters", "not a list"),
         (task("a", retryCount=-1), "tasks[0].retryCount", "from 0 to"),
         (task("a", startDelay="soon"), "tasks[0].startDelay", "'soon'"),

@@ -166,7 +166,7 @@ def test_hostile_expressions_are_read_in_one_go(text: str) -> None:
 def test_a_template_with_too_many_expressions_is_refused() -> None:
     text = "${workflow.input.a}" * (MAX_EXPRESSIONS + 1)
     (problem,) = validate_definition(flow(x=text))
-    assert problem.message == "there are 20001 expressions; a definition can have 20000"
+    assert problem.message == "there are 20001 expressions; a definition can have at most 20000"
     with pytest.raises(TooLarge, match="write at most 20000 of them"):
         expressions.resolve({"x": text}, expressions.lookup_in({}))
     assert validate_definition(flow(x=text.removesuffix("${workflow.input.a}"))) == []
