@@ -40,11 +40,11 @@ class MetadataOperations(Operations):
 
     @endpoint("PUT", _TASK_DEFS, body="task_def")
     async def update_task_def(self, task_def: TaskDef | Mapping[str, Any]) -> None:
-        """Replace an existing task definition. `NotFoundException` if there is none."""
+        """Replace an existing task definition. Raises `NotFoundException` if there is none."""
 
     @endpoint("GET", _TASK_DEF, task_type="tasktype")
     async def get_task_def(self, task_type: str) -> TaskDef:
-        """Return a task definition. `NotFoundException` if there is none."""
+        """Return a task definition. Raises `NotFoundException` if there is none."""
 
     @endpoint("GET", _TASK_DEFS)
     async def get_all_task_defs(self) -> list[TaskDef]:
@@ -62,15 +62,15 @@ class MetadataOperations(Operations):
 
         Args:
             workflow_def: The definition.
-            overwrite: Replace a definition with the same name and version. Without it, that is an
-                `ApiException` (409).
+            overwrite: Replace a definition with the same name and version. Without it, such a
+                definition raises `ApiException` (409).
         """
 
     @operation
     async def update_workflow_def(
         self, workflow_def: WorkflowDef | Mapping[str, Any], overwrite: bool | None = True
     ) -> None:
-        """Create or replace a workflow definition. Without `overwrite`, as `register_workflow_def`."""
+        """Create or replace a workflow definition. Without `overwrite`, do the same as `register_workflow_def`."""
         if not overwrite:
             await self.register_workflow_def(workflow_def, overwrite=False)
             return
@@ -84,11 +84,11 @@ class MetadataOperations(Operations):
 
     @endpoint("POST", _WORKFLOW_DEFS + "/validate", body="workflow_def")
     async def validate_workflow_def(self, workflow_def: WorkflowDef | Mapping[str, Any]) -> None:
-        """Let the server check a workflow definition without storing it. An invalid one is an `ApiException` (400)."""
+        """Let the server check a workflow definition without storing it. An invalid one raises `ApiException` (400)."""
 
     @endpoint("GET", _WORKFLOW_DEFS + "/{name}")
     async def get_workflow_def(self, name: str, version: int | None = None) -> WorkflowDef:
-        """Return a workflow definition, the latest without `version`. `NotFoundException` if there is none."""
+        """Return a workflow definition, the latest without `version`. Raises `NotFoundException` if there is none."""
 
     @endpoint("GET", _WORKFLOW_DEFS)
     async def get_all_workflow_defs(self) -> list[WorkflowDef]:

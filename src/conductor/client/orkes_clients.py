@@ -27,7 +27,7 @@ class OrkesClients:
     The clients are blocking. The attribute `asynchronous` of a client is the same client for async code.
 
     Args:
-        configuration: The server; the environment's by default.
+        configuration: The server; read from the environment by default.
         metrics_collector: A `MetricsCollector` that counts the requests.
 
     Example:

@@ -32,7 +32,7 @@ class SchedulerOperations(Operations):
 
     @endpoint("GET", _SCHEDULE)
     async def get_schedule(self, name: str) -> WorkflowSchedule:
-        """Return a schedule. `NotFoundException` if there is none."""
+        """Return a schedule. Raises `NotFoundException` if there is none."""
 
     @endpoint("GET", _SCHEDULES)
     async def get_all_schedules(self, workflow_name: str | None = None) -> list[WorkflowSchedule]:

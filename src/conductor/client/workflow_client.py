@@ -116,7 +116,7 @@ class WorkflowOperations(Operations):
     ) -> SignalResponse:
         """Start a workflow and wait for it, as `execute_workflow`.
 
-        The answer contains what `return_strategy`, a `WorkflowSignalReturnStrategy`, asks for.
+        `return_strategy`, a `WorkflowSignalReturnStrategy`, selects the content of the answer.
         """
         return await self._execute_with_return_strategy(
             start_workflow_request,
@@ -178,7 +178,7 @@ class WorkflowOperations(Operations):
 
     @endpoint("GET", "/workflow/{workflowId}")
     async def get_workflow(self, workflow_id: str, include_tasks: bool | None = True) -> Workflow:
-        """Return a workflow. `NotFoundException` if there is none with this id."""
+        """Return a workflow. Raises `NotFoundException` if there is none with this id."""
 
     @endpoint("GET", "/workflow/{workflowId}/status")
     async def get_workflow_status(
@@ -190,7 +190,7 @@ class WorkflowOperations(Operations):
     async def terminate_workflow(
         self, workflow_id: str, reason: str | None = None, trigger_failure_workflow: bool | None = False
     ) -> None:
-        """End a workflow and cancel its open tasks. A completed workflow is an `ApiException` (409)."""
+        """End a workflow and cancel its open tasks. Raises `ApiException` (409) for a completed workflow."""
 
     @endpoint("DELETE", "/workflow/{workflowId}/remove")
     async def delete_workflow(self, workflow_id: str, archive_workflow: bool | None = True) -> None:
@@ -293,7 +293,8 @@ class WorkflowClient(WorkflowOperations, SyncClient[AsyncWorkflowClient]):
             workflow_id = workflows.start_workflow_by_name("greetings", {"name": "Ada"})
 
     Args:
-        configuration: The server, or an `AsyncApiClient` whose connections are shared. The environment's by default.
+        configuration: The server, or an `AsyncApiClient` whose connections are shared. The default is the
+            server in the environment variables.
         metrics_collector: A `MetricsCollector` that counts the requests.
     """
 

@@ -33,14 +33,14 @@ class Configuration:
             `http://localhost:8080/api`).
         debug: Let worker processes log at DEBUG.
         authentication_settings: The access key (`CONDUCTOR_AUTH_KEY`, `CONDUCTOR_AUTH_SECRET`).
-        base_url: Another name for `server_api_url`, which has precedence.
+        base_url: Another name for `server_api_url`. If both are given, `server_api_url` is used.
         auth_token_ttl_min: The lifetime of an access token in minutes (`CONDUCTOR_AUTH_TOKEN_TTL_MIN`, 45). The token
             is renewed before it expires.
         proxy: The URL of a proxy for every request (`CONDUCTOR_PROXY`).
         proxy_headers: Headers for the proxy, which the server does not get.
         ssl_ca_cert: A PEM file with additional certificate authorities (`CONDUCTOR_TLS_CA_FILE`).
         cert_file: A PEM file with the client certificate (`CONDUCTOR_TLS_CERT_FILE`).
-        key_file: A PEM file with its key, if that is not in `cert_file` (`CONDUCTOR_TLS_KEY_FILE`).
+        key_file: A PEM file with the key of the client certificate, if not in `cert_file` (`CONDUCTOR_TLS_KEY_FILE`).
         verify_ssl: Whether to verify the server's certificate (`CONDUCTOR_TLS_VERIFY`, on).
         timeout_s: The time limit of a request in seconds (`CONDUCTOR_HTTP_TIMEOUT`, 30).
         connect_timeout_s: The time limit of a new connection in seconds (`CONDUCTOR_HTTP_CONNECT_TIMEOUT`, 10).

@@ -82,7 +82,7 @@ _ROWS = (
     Option(
         "key_file",
         None,
-        "PEM file with its key, if that is in another file",
+        "PEM file with the key of the client certificate, if that is in another file",
         variable="CONDUCTOR_TLS_KEY_FILE",
         form=_KEY_FILE,
     ),
@@ -138,7 +138,7 @@ _ROWS = (
     Option(
         "register_schema",
         True,
-        "register schemas with task definitions, unless a worker has an option of its own",
+        "register schemas with task definitions; the option `register_schema` of a worker has precedence",
         variable="CONDUCTOR_REGISTER_SCHEMAS",
     ),
     Option(

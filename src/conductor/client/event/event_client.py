@@ -54,7 +54,7 @@ class EventClient(EventOperations, SyncClient[AsyncEventClient]):
     """Queues of other systems.
 
     Args:
-        api_client: The connections to use, or the server; the environment's server by default.
+        api_client: The connections to use, or the server; read from the environment by default.
     """
 
     async_class = AsyncEventClient

@@ -12,7 +12,7 @@ class ApiClient(AsyncApiClient):
     """The connections and the access token of one server, for `TaskResourceApi` and the blocking clients.
 
     Args:
-        configuration: The server; the environment's by default.
+        configuration: The server; read from the environment by default.
         metrics_collector: A `MetricsCollector` that counts the requests.
     """
 

@@ -71,7 +71,7 @@ class Endpoint:
             client: The connections to use.
             arguments: The arguments by name.
             returns: The type of the answer. None ignores the answer.
-            only_on: The servers that have this endpoint, if the endpoint itself does not say.
+            only_on: The servers that have this endpoint, unless the endpoint has its own `only_on`.
 
         Raises:
             NotFoundException: The server has no such object, or no such endpoint.

@@ -47,7 +47,8 @@ class AsyncClient(Operations):
     """A client for async code. `async with` closes its connections at the end.
 
     Args:
-        configuration: The server, or an `AsyncApiClient` whose connections are shared. The environment's by default.
+        configuration: The server, or an `AsyncApiClient` whose connections are shared. The default is the
+            server in the environment variables.
         http_client: Your own `httpx.AsyncClient` for the requests.
     """
 
@@ -77,7 +78,8 @@ class SyncClient(Generic[A]):
         asynchronous: The same client for async code, which makes the calls.
 
     Args:
-        configuration: The server, or an `AsyncApiClient` whose connections are shared. The environment's by default.
+        configuration: The server, or an `AsyncApiClient` whose connections are shared. The default is the
+            server in the environment variables.
     """
 
     #: The async client class that `asynchronous` is an instance of. Each subclass sets it.

@@ -25,7 +25,7 @@ class TaskLogFilter(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add the ids. Return True: no record is dropped."""
+        """Add the ids. Return True, so that no record is dropped."""
         for argument in record.args if isinstance(record.args, tuple) else ():
             if isinstance(argument, TaskLabel):  # this package logs about a task outside the context of the task
                 vars(record).update(argument.fields)

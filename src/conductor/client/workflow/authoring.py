@@ -324,7 +324,8 @@ def sub_workflow(
 ) -> SubWorkflowTask:
     """Start a registered workflow and wait for its end.
 
-    Call a workflow of this program instead, as in `ship(order_id=...)`: the parent then contains its definition.
+    If this program defines the workflow, call it instead, as in `ship(order_id=...)`. The parent then contains its
+    definition.
 
     Args:
         name: The name of the workflow.

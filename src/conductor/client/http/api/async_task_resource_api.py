@@ -96,7 +96,7 @@ class TaskOperations(Operations):
 
     @endpoint("GET", "/tasks/{taskId}")
     async def get_task(self, task_id: str, *, timeout_s: float | None = None) -> Task:
-        """Return a task. `NotFoundException` if there is none with this id."""
+        """Return a task. Raises `NotFoundException` if there is none with this id."""
 
     @endpoint("POST", "/tasks", body="task_result")
     async def update_task(self, task_result: TaskResult) -> str:
@@ -144,7 +144,7 @@ class TaskOperations(Operations):
     async def signal(
         self, workflow_id: str, status: str, body: Mapping[str, Any], return_strategy: str | None = None
     ) -> SignalResponse:
-        """End the task that a workflow waits in. Return what `return_strategy` asks for."""
+        """End the task that a workflow waits in. `return_strategy` selects the content of the answer."""
 
     @endpoint("POST", "/tasks/{workflowId}/{status}/signal", resend=False)
     async def signal_async(self, workflow_id: str, status: str, body: Mapping[str, Any]) -> None:

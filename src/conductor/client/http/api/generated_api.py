@@ -23,7 +23,7 @@ class GeneratedApi(SyncClient[AsyncClient]):
     """Base of the generated classes. Each method is one blocking call.
 
     Args:
-        api_client: The connections to use, or the server; the environment's server by default.
+        api_client: The connections to use, or the server; read from the environment by default.
     """
 
     async_class = AsyncClient

@@ -11,7 +11,10 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class DynamicForkTask(TaskInterface):
-    """Runs the steps in the input `tasks_param`, with their inputs in the input `tasks_input_param_name`."""
+    """Runs a list of steps in parallel.
+
+    `tasks_param` is the name of the input with the steps, `tasks_input_param_name` that of the input with their inputs.
+    """
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class DynamicTask(TaskInterface):
-    """A step that the workers of the task type `dynamic_task`, usually an expression, run."""
+    """A step whose task type is the value of `dynamic_task`, which usually is an expression."""
 
     def __init__(self, dynamic_task: str, task_reference_name: str, dynamic_task_param: str = "taskToExecute") -> None:
         super().__init__(task_reference_name, TaskType.DYNAMIC, task_name="dynamic_task")
