@@ -39,5 +39,5 @@ class CrashMarks:
         return workflow or None
 
     def is_deadly(self, workflow: int) -> bool:
-        """Return whether this workflow has crashed so many processes that it must take no further step."""
+        """Return whether this workflow has crashed `MAX_CRASHES_PER_WORKFLOW` processes and must end."""
         return self.suspects.get(workflow, 0) >= MAX_CRASHES_PER_WORKFLOW

@@ -52,7 +52,7 @@ MAX_FINISHED_TASKS = 1_000
 #: The maximum number of cached lookups in definitions and queues, and of bytes in their results.
 MAX_LOOKUPS = 10_000
 MAX_LOOKUP_BYTES = 24 * 1024 * 1024
-#: One statement reads at most this many workflows, because SQLite limits the number of parameters.
+#: A statement reads at most this many workflows, because SQLite limits the number of parameters.
 WORKFLOWS_PER_STATEMENT = 500
 #: Estimated bytes of an entry without its payload.
 ENTRY_BYTES = 400

@@ -72,7 +72,7 @@ class ParkedPoll:
 
 
 class ParkedPolls:
-    """One line of parked polls per queue.
+    """The parked polls of each queue, in a line in order of arrival.
 
     All methods run on the server's event loop, except `claim`, which the writer thread calls.
     """
