@@ -179,7 +179,8 @@ class Engine:
     async def carry(self, running: RunningTask, grant: Grant) -> None:
         """Carry one task from its delivery to its verdict.
 
-        The slot becomes free after the verdict, when the function has returned.
+        The slot becomes free after the verdict, when the function has returned. With `prefetch`, the slot is free for a
+        prefetched task as soon as the function has returned.
         """
         answer: ReportAnswer | None = None
         try:

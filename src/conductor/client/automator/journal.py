@@ -381,7 +381,7 @@ class Journal:
         """Sync the file, so that the written records survive a failure of the machine."""
         if self._file is not None:
             try:
-                await asyncio.get_running_loop().run_in_executor(None, os.fsync, self._file)
+                await asyncio.get_running_loop().run_in_executor(None, _sync_and_close, os.dup(self._file))
             except OSError as error:
                 self._on_write_error(error)
 
@@ -533,3 +533,11 @@ def _close_all_files() -> None:
 
 
 os.register_at_fork(after_in_child=_close_all_files)
+
+
+def _sync_and_close(file: int) -> None:
+    """Sync a copy of a descriptor. The journal may replace its file, and close the original, at the same time."""
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

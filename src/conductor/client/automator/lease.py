@@ -42,8 +42,8 @@ MAX_LOG_REQUESTS = 100
 class LeaseKeeper:
     """Keeps the leases of one process.
 
-    `hold`, `release`, `run_on_thread` and `close` are called on the workers' event loop. The other methods run on the
-    lease thread, unless they say otherwise. That thread has an event loop of its own and sleeps until the next task
+    `hold`, `release`, `run_on_thread` and `close` are called on the workers' event loop. Most other methods run on the
+    lease thread; those that do not say so. That thread has an event loop of its own and sleeps until the next task
     must be checked.
     """
 
@@ -236,12 +236,12 @@ class LeaseKeeper:
 
     async def _send_heartbeat(self, running: RunningTask) -> None:
         """Send one heartbeat. A failure does not end the lease: only the deadline, or the server's answer, does."""
-        heartbeat = self._connect()
         if running.is_over():  # the lease may have ended before this coroutine began
             return
         sent_at = self._clock.monotonic()
         left_s = running.deadline - sent_at
         try:
+            heartbeat = self._connect()
             # The timeout is half of the remaining lease, so that a request that hangs leaves time for another one.
             loss = await heartbeat.send(running, timeout_s=max(0.05, left_s / 2))
         except Exception as error:  # any error must lead to the next heartbeat, or the lease would be lost

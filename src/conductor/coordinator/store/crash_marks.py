@@ -8,7 +8,8 @@ a row, `executions.py` ends the workflow without another step.
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
+import contextlib
+from collections.abc import Iterator, MutableSequence
 from mmap import mmap
 
 from conductor.coordinator.limits import MAX_CRASHES_PER_WORKFLOW
@@ -24,18 +25,20 @@ class CrashMarks:
         #: The number of processes in a row that died in steps of a workflow, by workflow.
         self.suspects: dict[int, int] = {}
 
-    def begin_step(self, workflow: int) -> None:
-        """Mark that a step of this workflow begins."""
+    @contextlib.contextmanager
+    def mark_step(self, workflow: int) -> Iterator[None]:
+        """Mark the block as a step of this workflow. A step inside another step restores the outer mark."""
+        outer = bytes(self._mark[:8])
         self._mark[:8] = workflow.to_bytes(8, "little")
-
-    def end_step(self) -> None:
-        """Remove the mark, because the step has ended, with or without an error."""
-        self._mark[:8] = _NO_WORKFLOW
+        try:
+            yield
+        finally:
+            self._mark[:8] = outer
 
     def take_interrupted(self) -> int | None:
         """Return the workflow in whose step the last process died, or None, and remove the mark."""
         workflow = int.from_bytes(bytes(self._mark[:8]), "little")
-        self.end_step()
+        self._mark[:8] = _NO_WORKFLOW
         return workflow or None
 
     def is_deadly(self, workflow: int) -> bool:

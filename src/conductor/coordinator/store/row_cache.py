@@ -163,7 +163,9 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         if found is not None or self._is_complete:
             return found
         stored = tx.first(WHOLE_TASK, pk)
-        return self.add_stored(stored) if stored is not None and stored.row.workflow == self.row.pk else None
+        if stored is None or stored.row.workflow != self.row.pk:
+            return None
+        return self.add_stored(stored, is_latest=False)
 
     def latest(self, tx: Tx, ref: str) -> CachedTask | None:
         """Return the newest attempt under exactly this reference name."""
@@ -188,13 +190,20 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
             self._is_complete = True
         return sorted(self._tasks.values(), key=lambda task: (task.row.seq, task.row.pk))
 
-    def add_stored(self, stored: WholeTask) -> CachedTask:
-        """Cache a task that a statement has read, unless it is cached already. Return the cached one."""
-        known = self._tasks.get(stored.row.pk)
-        if known is not None:
-            return known
-        task = CachedTask(stored.row, stored.data, stored.name)
-        self._insert(task)
+    def add_stored(self, stored: WholeTask, *, is_latest: bool = True) -> CachedTask:
+        """Cache a task that a statement has read, unless it is cached already. Return the cached one.
+
+        Args:
+            stored: The task.
+            is_latest: Whether no newer attempt has the same reference name, as far as the caller knows. A task that was
+                read by its key may be an old attempt, which `latest` must not return.
+        """
+        task = self._tasks.get(stored.row.pk)
+        if task is None:
+            task = CachedTask(stored.row, stored.data, stored.name)
+            self._insert(task)
+        if is_latest:
+            self._index_latest(task)
         return task
 
     def check_complete(self) -> None:
@@ -208,6 +217,7 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         """Add a new task."""
         self._missing_refs.discard(task.row.ref)
         self._insert(task)
+        self._index_latest(task)
         self._changed[task.row.pk] = task
         tx.cache.touch(self)
 
@@ -236,14 +246,14 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         for pk in pks:
             for known in (self._tasks, self.queued, self.ready, self._changed):
                 known.pop(pk, None)
-        self._index_by_ref()
+        self._latest = {ref: task for ref, task in self._latest.items() if task.row.pk in self._tasks}
 
     def drop_finished(self) -> None:
         """Keep only the open tasks if more than `MAX_FINISHED_TASKS` finished ones are cached."""
         if len(self._tasks) - len(self.queued) - len(self.ready) <= MAX_FINISHED_TASKS:
             return
         self._tasks = {**self.queued, **self.ready}
-        self._index_by_ref()
+        self._latest = {task.row.ref: task for _, task in sorted(self._tasks.items())}
         self._missing_refs.clear()
         self._is_complete = False
         self.size = _size(self.data) + sum(_size(task.data) for task in self._tasks.values())
@@ -257,10 +267,12 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         row = task.row
         self._tasks[row.pk] = task
         self.size += _size(task.data)
-        known = self._latest.get(row.ref)
-        if known is None or known.row.pk <= row.pk:
-            self._latest[row.ref] = task
         self._sort(task)
+
+    def _index_latest(self, task: CachedTask) -> None:
+        known = self._latest.get(task.row.ref)
+        if known is None or known.row.pk <= task.row.pk:
+            self._latest[task.row.ref] = task
 
     def _sort(self, task: CachedTask) -> None:
         """Move a task to `queued` or to the end of `ready`, or remove it if the decider has processed it."""
@@ -273,9 +285,6 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         self.ready.pop(pk, None)
         if not task.row.executed:
             self.ready[pk] = task
-
-    def _index_by_ref(self) -> None:
-        self._latest = {task.row.ref: task for _, task in sorted(self._tasks.items())}
 
 
 class LookupCache:

@@ -112,6 +112,10 @@ class Store:
         if workflow is not None:
             logger.warning("The last process died in a step of a workflow: workflow_id=%s", self.ids.workflow(workflow))
             self._db.execute(ADD_SUSPECT.sql, (workflow,))
+        self._load_suspects()
+
+    def _load_suspects(self) -> None:
+        """Read the crash counts. A rollback restores their rows, so it must restore them in memory, too."""
         suspects = [Suspect(*row) for row in self._db.execute(SUSPECTS.sql)]
         self._crash_marks.suspects = {suspect.workflow: suspect.deaths for suspect in suspects}
 
@@ -229,6 +233,7 @@ class Store:
                 )
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
+                self._load_suspects()
             self._cache.clear()
             self._lookups.clear()
             self.failed_commits += 1
@@ -270,6 +275,7 @@ class Store:
             self._cache.discard()
             self._lookups.clear()
             self._db.execute("ROLLBACK")
+            self._load_suspects()
             self._db.execute("BEGIN IMMEDIATE")
             for job in group:
                 job.value = job.error = None
@@ -294,6 +300,7 @@ class Store:
         except Exception as error:
             if is_fault_of_file(error):
                 raise
+            self._load_suspects()
             job.error = error
             if isinstance(error, sqlite3.Error):
                 logger.error("SQLite rejected a statement", exc_info=error)

@@ -48,7 +48,7 @@ class FailureWorkflow(Struct, frozen=True, kw_only=True):
 class Decision(Struct, kw_only=True, gc=False):
     """The next step of a workflow. An empty decision is false."""
 
-    #: New tasks, in order. SCHEDULED tasks of type SIMPLE are queued.
+    #: New tasks, in order. Tasks with `queued` go to their queues.
     schedule: list[TaskState] = []
     #: Existing tasks with their new values.
     update: list[TaskState] = []

@@ -225,11 +225,8 @@ class Executions:
         marks = tx.crash_marks
         if marks.is_deadly(pk):
             return self._set_aside(tx, pk)
-        marks.begin_step(pk)
-        try:
+        with marks.mark_step(pk):
             moved = self._take_carefully(tx, pk, step) if tx.is_careful else step(tx, pk)
-        finally:
-            marks.end_step()
         if pk in marks.suspects:
             self._clear_suspect(tx, pk)
         return moved

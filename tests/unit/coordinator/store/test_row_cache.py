@@ -220,3 +220,29 @@ def test_the_same_rows_and_answers_for_callers_who_share_a_commit_and_for_those_
     finally:
         together.harness.close()
         apart.harness.close()
+
+
+def test_a_late_report_on_an_old_attempt_does_not_hide_the_newest_one(harness: Harness) -> None:
+    """A task that is read by its key may be an old attempt: expressions still refer to the newest one."""
+    harness.task_def("first", retryCount=1, retryDelaySeconds=0)
+    uses = {**simple("third"), "inputParameters": {"n": "${first.output.n}"}}
+    harness.workflow_def("flow", simple("first"), simple("second"), uses)
+    harness.start("flow")
+    failed = harness.poll_one("first")
+    harness.report(failed, status="FAILED", outputData={"n": 1})
+    harness.report(harness.poll_one("first"), outputData={"n": 2})
+    second = harness.poll_one("second")
+    harness.store.call(lambda tx: tx.cache.clear())
+    reports = [
+        Report(
+            task_id=task["taskId"],
+            workflow_instance_id=task["workflowInstanceId"],
+            worker_id="w1",
+            status="COMPLETED",
+            lease_id=task["leaseId"],
+            report_id="late",
+        )
+        for task in (failed, second)
+    ]
+    harness.store.call(lambda tx: harness.core.tasks.judge(tx, reports))
+    assert harness.poll_one("third")["inputData"] == {"n": 2}

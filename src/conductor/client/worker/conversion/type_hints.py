@@ -78,7 +78,9 @@ class _Scope(Mapping[str, Any]):
         enclosing, _, _ = getattr(self._owner, "__qualname__", "").rpartition(".<locals>.")
         frame = inspect.currentframe() if enclosing else None
         while frame is not None:
-            if frame.f_globals is self._namespace and enclosing.startswith(frame.f_code.co_qualname):
+            name = frame.f_code.co_qualname
+            is_around = enclosing == name or enclosing.startswith(f"{name}.<locals>.")
+            if frame.f_globals is self._namespace and is_around:
                 yield frame.f_locals
             frame = frame.f_back
 
