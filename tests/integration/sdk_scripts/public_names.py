@@ -44,7 +44,11 @@ def described(path: str, value):
         yield path, "class"
         for name in dir(value):
             if name in SPECIAL and name in vars(value) or not name.startswith("_"):
-                yield f"{path}.{name}", shape(inspect.getattr_static(value, name))
+                found = getattr(value, name, None)  # a descriptor may return the method
+                yield (
+                    f"{path}.{name}",
+                    shape(found if inspect.isfunction(found) else inspect.getattr_static(value, name)),
+                )
         return
     yield path, shape(value)
 
@@ -78,7 +82,9 @@ def look_up(package: str, path: str):
         if not rest or value is None:
             return None
         if hasattr(value, rest[-1]):
-            return dict(described(path, inspect.getattr_static(value, rest[-1])))[path]
+            found = getattr(value, rest[-1])  # a descriptor may return the method
+            static = inspect.getattr_static(value, rest[-1])
+            return dict(described(path, found if inspect.isfunction(found) else static))[path]
         # An attribute that every instance has: set by its constructor, under that name.
         made = isinstance(value, type) and f"self.{rest[-1]} = " in inspect.getsource(value)
         return "value" if made else None
