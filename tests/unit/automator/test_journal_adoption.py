@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from conductor.client.automator import redelivery
 from conductor.client.automator.adopted_journal import adopt_files
 from conductor.client.automator.journal import HeldTask, Journal, PendingReport
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
@@ -92,6 +93,23 @@ class TestGivingBack:
         assert (second["taskId"], second["status"]) == (held.task_id, "IN_PROGRESS")
         assert (second["reasonForIncompletion"], second["workerId"]) == ("worker process died", "dead")
         assert second.get("callbackAfterSeconds", 0) == 0
+
+    async def test_a_journal_that_is_left_after_the_start_is_adopted_too(
+        self, conductor_stub: ConductorStub, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In a rolling restart the old process ends after the new one has started."""
+        monkeypatch.setattr(redelivery, "ADOPT_EVERY_S", 0.05)
+        done = self._held(conductor_stub)
+        about = {"taskId": done.task_id, "workflowInstanceId": done.workflow_instance_id, "workerId": "dead"}
+        body = json.dumps({**about, "status": "COMPLETED", "reportId": "r1"}).encode()
+        result = PendingReport(
+            "r1", done.task_id, "job", "COMPLETED", SYSTEM_CLOCK.wall_ms(), body, worker_id="dead", poll_count=1
+        )
+        async with TaskHandlerAsyncIO([other()], Configuration(conductor_stub.url)):
+            await conductor_stub.until(lambda: conductor_stub.polls("other"))
+            self._died_with(conductor_stub, directory, finished=result)
+            (sent,) = await conductor_stub.until_results(1)
+        assert (sent["taskId"], sent["status"]) == (done.task_id, "COMPLETED")
 
     @pytest.mark.parametrize(
         "not_ours", [{"worker_id": "another"}, {"poll_count": 2}, {"left_s": -1}], ids=["worker", "delivery", "time"]

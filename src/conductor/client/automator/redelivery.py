@@ -6,6 +6,7 @@ them at once. A task that `process_deaths` blames for the death is reported as d
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 #: The first wait between two attempts for reports of dead processes. Reports of this process begin with the longer wait
 #: that `Reporter` gives them.
 FIRST_WAIT_S = 0.5
+#: How often a process looks for journals of processes that have ended since its start.
+ADOPT_EVERY_S = 20.0
 #: While the server is unreachable, the wait between two attempts doubles up to this time.
 MAX_WAIT_S = 120.0
 
@@ -61,13 +64,26 @@ class Redelivery:
         self._adopted: list[AdoptedJournal] = []
 
     async def run(self) -> None:
-        """Take over the journals of dead processes, then send the reports that `Reporter` gives up."""
+        """Take over the journals of dead processes, then send the reports that `Reporter` gives up.
+
+        A process that ends later, for example the predecessor in a rolling restart, may leave a journal too. So the
+        directory is searched again every `ADOPT_EVERY_S` seconds.
+        """
         await self.take_over(list(adopt_files(self._journal)))
+        await asyncio.gather(self._send_undelivered(), self._adopt_periodically())
+
+    async def _send_undelivered(self) -> None:
         while True:
             report, wait_s = await self._journal.undelivered.get()
             self._waits = _Waits(wait_s)
             await self._clock.sleep(self._waits.next())
             await self._send_all(deque([report]))
+
+    async def _adopt_periodically(self) -> None:
+        while True:
+            await asyncio.sleep(ADOPT_EVERY_S)  # in real time: other processes do not follow the clock of a test
+            if files := list(adopt_files(self._journal)):
+                await self.take_over(files)
 
     async def take_over(self, files: list[AdoptedJournal]) -> None:
         """Send the reports of dead processes and requeue their tasks, until each has its verdict."""
