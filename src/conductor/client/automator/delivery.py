@@ -355,5 +355,5 @@ def find_verdict(report: PendingReport, task: Task) -> Verdict | None:
 
 
 def _status_after(reported_as: str | None) -> str | None:
-    """Return the status of a task on a Conductor server after a report: IN_PROGRESS requeues it as SCHEDULED."""
+    """Return the status that a Conductor server gives a task after this report. IN_PROGRESS becomes SCHEDULED."""
     return "SCHEDULED" if reported_as == "IN_PROGRESS" else reported_as

@@ -134,7 +134,7 @@ class Session:
     def abandon_poll(self, polling: PollTask, worker_id: str, limit_s: float) -> bool:
         """Stop waiting for a poll, and requeue the tasks in its answer. Return False if it must be waited for."""
         if not self._owns_client:
-            return False  # the owner may close the client as soon as the workers have stopped
+            return False  # the owner of the HTTP client may close it before the poll is answered
 
         async def requeue(grants: list[Grant]) -> None:
             try:

@@ -55,8 +55,8 @@ class Supervisor:
         self._stopping = False
         self._kill_at = math.inf
         self._wake_reader, self._wake_writer = os.pipe()
-        # A pipe, not a threading.Event: a thread that waits for an Event holds its lock, so a signal handler that waits
-        # in the same thread could deadlock.
+        # A pipe, not a threading.Event. `Event.wait` takes a lock: a signal handler that calls it while the interrupted
+        # thread holds that lock would deadlock.
         self._end_reader, self._end_writer = multiprocessing.Pipe(duplex=False)
         self._thread: threading.Thread | None = None
         #: Ready when the process that started this program has died: then the workers are drained.

@@ -259,11 +259,11 @@ class TaskHandler:
             self._at_exit.cancel()
 
     def pause(self, name: str | None = None) -> None:
-        """Let the worker for this task type, or every worker, take no new tasks."""
+        """Stop polling for a task type, or for all of them, until `resume`. Running tasks continue."""
         self._set_paused(name, True)
 
     def resume(self, name: str | None = None) -> None:
-        """Let the worker for this task type, or every worker, take tasks again."""
+        """Poll again for a task type, or for all of them, after `pause`."""
         self._set_paused(name, False)
 
     def is_healthy(self) -> bool:

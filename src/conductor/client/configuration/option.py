@@ -64,7 +64,8 @@ class Option:
 
     Attributes:
         name: The name in code.
-        default: The default, or a function that makes it. Its type is the type of the option; None is for texts.
+        default: The default, or a function that returns it. The option has the type of the default: bool, int or float.
+            With any other default, including None and a function, the option is a text.
         help: What the option does, for the reference.
         variable: The environment variable of a connection option. For a worker's option see `list_variables`.
         minimum: The smallest allowed number.

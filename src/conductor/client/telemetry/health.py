@@ -163,7 +163,7 @@ class StatusReading:
         return float(self._values.get((_BEAT,), 0.0))
 
     def number(self, name: str, worker: str) -> float:
-        """Return a number of a worker by its name in `WorkerStatus`."""
+        """Return one of the numbers in the `WorkerStatus` of a worker. `name` is the field."""
         return float(self._values.get((f"status.{name}", worker), 0.0))
 
     def error(self, worker: str) -> str:

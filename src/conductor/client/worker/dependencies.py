@@ -68,7 +68,7 @@ class Need:
     """A provider that has to be called, and its own dependencies."""
 
     def __init__(self, depends: Depends, provider: UserFunction, needs: Mapping[str, Need]) -> None:
-        #: The dependency in the annotation. `provider` is its provider, or the replacement of it in tests.
+        #: The dependency in the annotation. `provider` is the provider that it names, or a test's replacement.
         self.depends = depends
         self.provider = provider
         self.needs = needs

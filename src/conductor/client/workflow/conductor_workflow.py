@@ -386,9 +386,10 @@ class ConductorWorkflow:
         return self._server().execute_workflow(request, wait_until_task_ref, wait_for_seconds, request_id)
 
     def __call__(self, **kwargs: Any) -> Any:
-        """Execute the workflow with that input.
+        """Execute the workflow with the arguments as its input.
 
-        Inside a block of another workflow, or with references, add a sub-workflow to that workflow instead.
+        Inside the `with` block of another workflow, add this workflow to it as a sub-workflow instead. The same happens
+        if an argument refers to a step or an input of another workflow.
         """
         if "task_ref_name" in kwargs or makes_step((), kwargs):
             from conductor.client.workflow.sub_workflow_step import make_sub_workflow_step

@@ -34,10 +34,10 @@ MAX_INPUT_DEPTH = 200
 MAX_NESTED_CHECKS = 3000
 #: An input is rejected if its validation would take more checks than this. That many take about half a second.
 MAX_WORK = 2_500_000
-#: The cost of a character, in checks: in any text, and in a text that a backtracking pattern sees.
+#: The cost of a character, in ordinary checks: in any text, and in a text that a backtracking pattern reads.
 _COST_PER_CHAR = 0.05
 _COST_PER_BACKTRACKED_CHAR = 10
-#: The cost of comparing or dividing a fraction, in checks.
+#: The cost of a comparison or `multipleOf` with a fraction, in ordinary checks.
 _COST_PER_FRACTION = 30
 #: Keywords whose value is a schema, or a list of schemas, for the same value.
 _SAME_VALUE_KEYWORDS = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")

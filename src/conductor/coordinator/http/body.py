@@ -27,7 +27,7 @@ class BodySource(Protocol):
         """Stop reading from the socket."""
 
     def resume_reading(self) -> None:
-        """Read from the socket again."""
+        """Continue reading from the socket."""
 
     def send_continue(self) -> None:
         """Tell the client to send the body: `100 Continue`."""

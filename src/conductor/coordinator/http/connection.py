@@ -316,7 +316,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read from the socket again."""
+        """Continue reading from the socket."""
         if self._is_reading_paused and not self._transport.is_closing():
             self._is_reading_paused = False
             self._transport.resume_reading()

@@ -31,7 +31,7 @@ class CronSchedule(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class Schedule(msgspec.Struct, rename="camel", kw_only=True):
-    """Which workflow starts when: the body of a request that saves a schedule, and the form in the store."""
+    """A schedule, as a client sends it and as the store holds it: the workflow to start, and when."""
 
     name: str | None = None
     cron_expression: str | None = None

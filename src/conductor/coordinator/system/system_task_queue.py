@@ -51,7 +51,7 @@ class RetryingWriter:
         self._clock = clock
 
     async def write(self, change: Callable[[Tx], T]) -> T:
-        """Run a change. Return its value after the commit."""
+        """Run `change` in a transaction. Return its result after the commit."""
         while True:
             try:
                 return await self._store.write(change)

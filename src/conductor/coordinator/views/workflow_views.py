@@ -59,7 +59,7 @@ def _read_started_versions(tasks: list[JsonObject]) -> dict[str, int]:
             version = read_started_version(task["inputData"])
             if version:
                 versions[ref] = version
-            else:  # a later attempt without a version: forget the version of an earlier attempt
+            else:  # this attempt started no registered version, so an earlier one no longer applies
                 versions.pop(ref, None)
     return versions
 

@@ -58,7 +58,7 @@ class Turn(NamedTuple):
     waits: bool = False
     #: Whether the workflow has waited, and starts now.
     starts: bool = False
-    #: The action to run instead of the first step.
+    #: The stored action, such as a retry, that waited for this turn; None if the workflow starts with its first step.
     action: WaitingAction | None = None
 
 

@@ -13,7 +13,8 @@ from conductor.client.workflow.task.task_type import TaskType
 class DynamicForkTask(TaskInterface):
     """Runs a list of steps in parallel.
 
-    `tasks_param` is the name of the input with the steps, `tasks_input_param_name` that of the input with their inputs.
+    `tasks_param` names the input parameter that holds the steps. `tasks_input_param_name` names the input parameter
+    that holds the inputs of these steps.
     """
 
     def __init__(
