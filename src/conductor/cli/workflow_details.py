@@ -44,8 +44,9 @@ LIMITATION = (
 
 
 class WorkflowReport(WorkflowDetails, kw_only=True):
-    """A workflow, and the facts that its server does not report."""
+    """A workflow as the command line shows it."""
 
+    #: Sentences about facts that the server does not report.
     cannot_tell: list[str] = field(default_factory=list)
 
 

@@ -68,7 +68,7 @@ class AuthorizationOperations(Operations):
 
     @endpoint("DELETE", _APPLICATION + "/roles/{role}")
     async def remove_role_from_application_user(self, application_id: str, role: str) -> None:
-        """Take a role from an application."""
+        """Remove a role from an application."""
 
     @endpoint("PUT", _APPLICATION + "/tags", body="tags")
     async def set_application_tags(self, tags: list[TagObject], application_id: str) -> None:
@@ -180,7 +180,7 @@ class AuthorizationOperations(Operations):
 
     @operation
     async def remove_permissions(self, subject: SubjectRef, target: TargetRef, access: list[str]) -> None:
-        """Take access to a target from a user, a group or an application."""
+        """Revoke the access of a user, a group or an application to a target."""
         await self._revoke(AuthorizationRequest(subject, target, access))
 
     @endpoint("DELETE", "/auth/authorization")

@@ -87,8 +87,8 @@ SCRIPT_BYTES = 128 * 1024 * 1024
 #: a second run, which may take `SCRIPT_S`. So an endless script does not delay short scripts.
 QUICK_SCRIPT_CPU_S = 0.1
 QUICK_SCRIPT_S = 0.5
-#: The maximum number of concurrent first runs, and also of concurrent second runs. Each run uses a process, which is
-#: started on demand.
+#: The maximum number of scripts in their first run at the same time. The same limit applies to second runs. Each run
+#: uses a script process, which is started on demand.
 SCRIPT_PROCESSES = 2
 #: The maximum number of leased script tasks, including those that wait for a second run, and the maximum total size of
 #: their inputs.

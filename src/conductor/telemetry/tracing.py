@@ -51,7 +51,6 @@ class TracingError(ValueError):
     """Tracing was requested and cannot be set up. The message says why and what to do."""
 
 
-# The docstring describes the accepted values in error messages and in the reference.
 def check_setting(text: str) -> str:
     """Return a valid setting: auto, off, or a module:function that sets up OpenTelemetry.
 

@@ -165,7 +165,7 @@ class TaskRemoved(msgspec.Struct, frozen=True, tag="put_down"):
 
 
 class ReportAdded(msgspec.Struct, frozen=True, tag="kept"):
-    """A report takes the place of its task."""
+    """A report was added, and its task was removed."""
 
     report: PendingReport = msgspec.field(name="entry")
 

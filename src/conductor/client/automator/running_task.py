@@ -90,8 +90,8 @@ class RunningTask:
 
         #: Whether the function runs or waits for `Isolation`. A stop must interrupt it then.
         self.is_executing = False
-        #: Whether cancelling `carrier` interrupts the function, because it runs on the event loop or waits for
-        #: `Isolation`.
+        #: Whether the function runs on the event loop or waits for `Isolation`. Cancelling `carrier` interrupts it
+        #: then.
         self.is_awaited = False
         #: The function's call on the thread pool.
         self.call: asyncio.Future[CallResult] | None = None

@@ -266,7 +266,7 @@ def runs_workers(pid: int) -> bool:
 
 
 def _raise_flag() -> int | None:
-    """Lock a file while worker processes run, so that the program that started this process knows of them."""
+    """Lock a file while worker processes run. `runs_workers` of the parent process checks the lock."""
     try:
         flag = os.open(_flag_path(os.getpid()), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError:

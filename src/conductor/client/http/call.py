@@ -13,7 +13,7 @@ class Call(NamedTuple):
         timeout_s: Seconds for the answer, in place of the Configuration's.
         resend: False for a request that must not reach the server twice, even if its connection is lost.
         template: The path with placeholders for its values, for metrics.
-        wanted: Called before the request is sent a second time, which happens only if it returns True.
+        wanted: Called before the request is sent again. If it returns False, the request is not sent again.
     """
 
     method: str

@@ -24,7 +24,7 @@ class Reference(str):
     __slots__ = ("value_type",)
 
     def __new__(cls, text: str, value_type: ValueType | None = None) -> Reference:
-        """Make the expression with that text."""
+        """Create a reference from the text of its expression."""
         self = super().__new__(cls, text)
         self.value_type = value_type
         return self

@@ -21,8 +21,8 @@ import msgspec
 from conductor.coordinator.definitions.plain_schema import MAX_BACKTRACKED_CHARS, PlainSchema, SchemaRejected
 from conductor.protocol.json_types import Json, JsonObject
 
-#: A schema is rejected if a longer chain of schemas than this applies to one value, by $ref, allOf and similar
-#: keywords.
+#: The longest chain of schemas that may apply to one value, linked by $ref, allOf and similar keywords. A schema with a
+#: longer chain is rejected.
 MAX_CHAIN = 100
 #: A schema is rejected if it checks one value more often than this.
 MAX_CHECKS = 1000
@@ -170,7 +170,11 @@ class _Analysis:
             raise SchemaRejected(f"its cost cannot be computed in {MAX_STEPS} steps; simplify the schema")
 
     def _expand(self, key: int, depth: int) -> tuple[_Counts, int]:
-        """Return all schemas that apply to a value if this schema does, and the length of the chain to them."""
+        """Count the schemas that this schema applies to the same value, itself included.
+
+        Returns:
+            The counts by schema, and the length of the longest chain.
+        """
         if known := self._together.get(key):
             return known
         if depth > MAX_CHAIN:

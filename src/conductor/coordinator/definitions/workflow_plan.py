@@ -207,7 +207,7 @@ def system_domain(kind: str) -> str:
 
 
 def inner_sequences(task: Mapping[str, Json]) -> list[Sequence[Mapping[str, Json]]]:
-    """Return the sequences inside a task that its type has. Other fields with tasks are ignored."""
+    """Return the cases, branches or loop body of a task. Fields that its type does not use are ignored."""
     match task_type(task):
         case "SWITCH" | "DECISION":
             return [tasks for _, tasks in _cases(task) if tasks]

@@ -406,7 +406,7 @@ class RowCache:
         return self._last_workflow
 
     def note_wake(self, wake_at_ms: int | None) -> None:
-        """Note a new deadline."""
+        """Lower `nothing_due_before_ms` to a new deadline, if the deadline is earlier."""
         if wake_at_ms is not None and wake_at_ms < self.nothing_due_before_ms:
             self.nothing_due_before_ms = wake_at_ms
 

@@ -22,7 +22,7 @@ class Own(Struct, frozen=True, array_like=True):
 
     #: The task as it would stand in a workflow definition.
     task: dict[str, Any]
-    #: The reference name of the dynamic fork, if the task is one of its branches; None for a replaced DYNAMIC task.
+    #: The reference name of the dynamic fork that the task is a branch of; None outside a dynamic fork.
     fork: str | None = None
 
 

@@ -194,7 +194,7 @@ class DictConverter(Converter):
 class ObjectField(NamedTuple):
     """A field of an object."""
 
-    #: The key in JSON.
+    #: The key of the field in the JSON object.
     wire_name: str
     #: The argument of the constructor.
     argument: str

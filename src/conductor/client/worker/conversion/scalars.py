@@ -98,7 +98,7 @@ class IntConverter(Converter):
 
 
 class IntTextConverter(Converter):
-    """A whole number as the key of an object."""
+    """A whole number written as text, such as the key of a JSON object."""
 
     name = "int"
     keywords: Mapping[str, object] | None = {"type": "string", "pattern": _INTEGER}
