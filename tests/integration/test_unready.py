@@ -40,4 +40,4 @@ def test_a_script_that_lasts_at_its_top_level_is_told_what_to_do(tmp_path: Path)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0
     assert "Worker process 'job'" in done.stderr
-    assert "put that under `if __name__ == '__main__':`" in done.stderr
+    assert "move it under `if __name__ == '__main__':`" in done.stderr
