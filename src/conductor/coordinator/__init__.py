@@ -1,4 +1,4 @@
-"""An embedded, durable server that speaks Conductor's REST API. It decides which worker holds a task and what counts.
+"""An embedded, durable server that speaks Conductor's REST API and decides which worker holds a task.
 
 The packages and modules, from the request down to the disk. Imports point downwards in this list:
 

@@ -56,7 +56,7 @@ TURN_S = 0.05
 REPORTS_PER_TRANSACTION = 500
 #: The maximum number of tasks that one transaction requeues.
 REQUEUED_PER_TRANSACTION = 500
-#: One transaction handles at most this many overdue tasks and this many overdue workflows.
+#: The most overdue tasks, and the most overdue workflows, that a transaction handles.
 EXPIRED_PER_STEP = 200
 #: A workflow is set to FAILED if its steps have crashed the process this many times in a row.
 MAX_CRASHES_PER_WORKFLOW = 2

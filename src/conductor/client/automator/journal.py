@@ -81,7 +81,7 @@ class HeldTask(msgspec.Struct, frozen=True):
     #: When the lease ends, in epoch milliseconds.
     until_ms: int
     lease_id: str | None = None
-    #: The same for all attempts of a task: it identifies them, together with the workflow id.
+    #: Identifies a task in its workflow, and is the same for all of its attempts.
     reference_name: str = ""
 
     @classmethod
