@@ -19,6 +19,7 @@ In reading order:
 - `wait_until`: waiting for a condition without sleeping.
 - `fake_clock`: `FakeClock`, a clock that stands still until a test advances it.
 - `workflow_run`: a workflow under test, on a coordinator with a `FakeClock`.
+- `replay`: checks that a function with durable steps can be replayed, and kills workers between two steps.
 - `pytest_plugin`: the fixtures.
 """
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from conductor.testing.fault_script import Pass as Pass
     from conductor.testing.fault_script import Reset as Reset
     from conductor.testing.fault_script import Status as Status
+    from conductor.testing.replay import check_replay as check_replay
     from conductor.testing.request import Request as Request
     from conductor.testing.stub import ConductorStub as ConductorStub
 
@@ -56,6 +58,7 @@ _HOMES = {
     "Request": "request",
     "Reset": "fault_script",
     "Status": "fault_script",
+    "check_replay": "replay",
 }
 __all__ = list(_HOMES)
 

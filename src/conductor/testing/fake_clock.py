@@ -38,7 +38,11 @@ class FakeClock(Clock):
         return self._time.now_s
 
     def wall_ms(self) -> int:
-        return START_WALL_MS + round((self._time.now_s - START_MONOTONIC_S) * 1000)
+        return START_WALL_MS + round((self._time.now_s - START_MONOTONIC_S + self._time.wall_offset_s) * 1000)
+
+    def jump_wall(self, seconds: float) -> None:
+        """Set the wall clock forward, or back with a negative number. Durations stay the same, and nothing wakes."""
+        self._time.wall_offset_s += seconds
 
     async def sleep(self, seconds: float) -> None:
         self.sleeps.append(seconds)
@@ -124,6 +128,8 @@ class _Time:
 
     def __init__(self) -> None:
         self.now_s = START_MONOTONIC_S
+        #: By how much tests have set the wall clock forward.
+        self.wall_offset_s = 0.0
         self.watch = Watch(self._describe)
         self._sleepers: list[_Sleeper] = []
         self._order = count()

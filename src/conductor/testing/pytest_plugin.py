@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from conductor.client.orkes_clients import OrkesClients
     from conductor.coordinator import Coordinator
     from conductor.testing.fake_clock import FakeClock
+    from conductor.testing.replay import WorkerKiller
     from conductor.testing.stub import ConductorStub
     from conductor.testing.workflow_run import WorkflowBench
 
@@ -52,6 +53,20 @@ def conductor_clients(coordinator: Coordinator) -> OrkesClients:
     from conductor.client.orkes_clients import OrkesClients
 
     return OrkesClients(Configuration(coordinator.url))
+
+
+@pytest.fixture
+def kill_worker() -> Iterator[WorkerKiller]:
+    """Provide an object that kills the worker of a durable task between two steps of the test.
+
+    Example: `kill_worker.after_step(2)`.
+    """
+    from conductor.testing.replay import WorkerKiller, install_killer
+
+    killer = WorkerKiller()
+    install_killer(killer)
+    yield killer
+    install_killer(None)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,19 +12,26 @@ from conductor.client.background_event_loop import BackgroundEventLoop
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_def import TaskDef
 from conductor.client.http.models.workflow import Workflow
 from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.task_client import TaskClient
 from conductor.client.worker.worker import Worker, make_call
+from conductor.client.workflow.step_signature import to_json_value
 from conductor.client.workflow_client import WorkflowClient
 from conductor.local.workflow_runner import (
+    FAILURE_WORKFLOW,
     AnyWorker,
+    check_input,
     describe_outcome,
+    list_definitions,
     register_and_start,
     select_workers,
+    starts_unnamed_tasks,
     workers_by_task_type,
 )
 from conductor.protocol.statuses import TaskStatus
+from conductor.protocol.steps import Step
 from conductor.testing.fake_clock import FakeClock
 from conductor.testing.request import JsonObject
 
@@ -36,9 +43,11 @@ if TYPE_CHECKING:
 SETTLE_TIMEOUT_S = 20.0
 _CHECK_INTERVAL_S = 0.005
 #: Task types that end when a signal arrives or a set time is reached.
-_WAITING_TYPES = ("WAIT", "HUMAN", "WAIT_FOR_WEBHOOK")
+_WAITING_TYPES = ("WAIT", "HUMAN", "WAIT_FOR_WEBHOOK", "PULL_WORKFLOW_MESSAGES")
 _UNUSED_TASK_TYPE = "no worker serves this task type"
 _LOOP_SUFFIX = re.compile(r"__\d+$")
+#: The suffix of the reference name of a branch of `each`, such as `_0`.
+_BRANCH_SUFFIX = re.compile(r"_\d+$")
 
 #: An output, a function of the task's input, an exception, or a list of these, one for each attempt.
 Mock: TypeAlias = Any
@@ -51,10 +60,11 @@ class WorkflowRun:
         workflow_id: The id of the workflow on the coordinator.
     """
 
-    def __init__(self, workflow_id: str, client: WorkflowClient, clock: FakeClock) -> None:
+    def __init__(self, workflow_id: str, client: WorkflowClient, clock: FakeClock, served: Collection[str]) -> None:
         self.workflow_id = workflow_id
         self._client = client
         self._clock = clock
+        self._served = served
         self._wait_until_settled()
 
     @property
@@ -118,6 +128,64 @@ class WorkflowRun:
         self._wait_until_settled()
         return self
 
+    def skip_sleeps(self) -> WorkflowRun:
+        """Advance the clock to the end of each durable sleep or timeout, until the workflow ends or waits otherwise."""
+        while due_ms := [due for _, task in self._open_tasks() if (due := self._due_ms(task)) is not None]:
+            self.skip(max(0, min(due_ms) - self._clock.wall_ms()) / 1000)
+        return self
+
+    def _due_ms(self, task: Task) -> int | None:
+        """Return the earliest end of the waits of a suspended task. Return None if no wait has an end."""
+        if not task.suspended or not task.callback_after_seconds:
+            return None
+        return (task.update_time or 0) + task.callback_after_seconds * 1000
+
+    def send(self, name: str, **fields: object) -> WorkflowRun:
+        """Send a message with a name and other fields, and let the workflow continue."""
+        self._client.send_message(self.workflow_id, {"name": name, **fields})
+        self._wait_until_settled()
+        return self
+
+    def steps(self, reference_name: str) -> list[Step]:
+        """Return the recorded durable steps of a task, in the order in which they were recorded."""
+        return self._read_steps(self.task(reference_name))
+
+    def _read_steps(self, task: Task) -> list[Step]:
+        found: list[Step] = []
+        after: int | None = 0
+        while after is not None:
+            page = self._task_client().get_task_steps(task.task_id, after)
+            found += page.steps
+            after = page.next
+        return found
+
+    def skip_retries(self) -> WorkflowRun:
+        """Advance the clock past the delays of all retries, until each step has completed or has no retry left."""
+        while delays_s := [self._seconds_until_retry(task) for _, task in self._open_tasks() if self._is_retry(task)]:
+            self.skip(max(delays_s))
+        return self
+
+    @property
+    def failure_workflow(self) -> WorkflowRun:
+        """The failure workflow that the failed workflow has started.
+
+        Raises:
+            AssertionError: The workflow has not started a failure workflow.
+        """
+        execution = self.execution
+        started = (execution.output or {}).get(FAILURE_WORKFLOW)
+        if started is None:
+            raise AssertionError(f"the workflow has started no failure workflow: {describe_outcome(execution)}")
+        return WorkflowRun(started, self._client, self._clock, self._served)
+
+    def _is_retry(self, task: Task) -> bool:
+        return bool(task.retry_count) and not task.poll_count and self._is_waiting(task)
+
+    def _seconds_until_retry(self, task: Task) -> float:
+        since_ms = task.update_time or task.scheduled_time or 0
+        due_ms = since_ms + (task.callback_after_seconds or 0) * 1000
+        return max(0.001, (due_ms - self._clock.wall_ms()) / 1000)
+
     def _end(self, reference_name: str, status: str, output: Mapping[str, Any] | None) -> WorkflowRun:
         owners = [workflow_id for workflow_id, task in self._open_tasks() if task.reference_task_name == reference_name]
         if not owners:
@@ -146,7 +214,7 @@ class WorkflowRun:
             if times_settled == 2:
                 return
             time.sleep(_CHECK_INTERVAL_S)
-        outcome = describe_outcome(self.execution)
+        outcome = describe_outcome(self.execution, self._served)
         raise AssertionError(f"the workflow neither ended nor waited after {SETTLE_TIMEOUT_S:g} s: {outcome}")
 
     def _is_waiting(self, task: Task) -> bool:
@@ -154,6 +222,9 @@ class WorkflowRun:
 
         A task that is due is not waiting, even if a busy machine has not processed it yet.
         """
+        if task.suspended:
+            due_ms = self._due_ms(task)
+            return due_ms is None or due_ms > self._clock.wall_ms()
         if task.status != TaskStatus.SCHEDULED and task.task_type not in _WAITING_TYPES:
             return False
         if not task.callback_after_seconds:
@@ -162,7 +233,10 @@ class WorkflowRun:
         return since_ms + task.callback_after_seconds * 1000 > self._clock.wall_ms()
 
     def _open_tasks(self) -> list[tuple[str, Task]]:
-        """Return the open tasks with their workflow ids. The tasks of a sub-workflow replace its parent task."""
+        """Return the open tasks with their workflow ids. The tasks of a sub-workflow replace its parent task.
+
+        The tasks of a workflow that a durable step has called are listed before the task that waits for them.
+        """
         found: list[tuple[str, Task]] = []
         pending = [self.workflow_id]
         while pending:
@@ -173,6 +247,9 @@ class WorkflowRun:
                 if task.task_type == "SUB_WORKFLOW" and task.sub_workflow_id:
                     pending.append(task.sub_workflow_id)
                 elif task.task_type not in ("JOIN", "DO_WHILE"):
+                    if task.suspended:
+                        steps = self._read_steps(task)
+                        pending += [one.workflow_id for one in steps if one.workflow_id and one.ended_at is None]
                     found.append((execution.workflow_id, task))
         return found
 
@@ -184,7 +261,8 @@ class WorkflowBench:
         self._configuration = Configuration(url)
         self._clock = clock
         self._client = WorkflowClient(self._configuration)
-        self._handlers: list[TaskHandlerAsyncIO] = []
+        #: The workers of each run, by workflow id.
+        self._handlers: dict[str, TaskHandlerAsyncIO] = {}
 
     def __call__(
         self,
@@ -193,6 +271,7 @@ class WorkflowBench:
         *,
         workers: Iterable[AnyWorker] | None = None,
         mocks: Mapping[str, Mock] | None = None,
+        workflows: Iterable[ConductorWorkflow | WorkflowDef] = (),
         correlation_id: str | None = None,
     ) -> WorkflowRun:
         """Start a workflow and return when it has ended or waits.
@@ -200,30 +279,50 @@ class WorkflowBench:
         Args:
             workflow: The workflow to run.
             input: Its input.
-            workers: Workers to use instead of the decorated ones of this process.
+            workers: Workers to use instead of the decorated ones of this process. All of them run.
             mocks: Replacements of tasks, by reference name or task type: an output, a function of the task's input,
-                an exception, or a list of these, one for each attempt.
+                an exception, or a list of these, one for each attempt. A sub-workflow is mocked by the name of its
+                step or of its workflow.
+            workflows: Workflows that this one starts by name.
             correlation_id: The correlation id of the workflow.
         """
         definition = workflow if isinstance(workflow, WorkflowDef) else workflow.to_workflow_def()
-        selected = _select_workers_and_mocks(definition.to_dict(), workers, mocks or {})
+        given = to_json_value(dict(input or {}))
+        check_input(definition, given)
+        body = definition.to_dict()
+        _replace_mocked_sub_workflows(body, mocks or {})
+        definition = WorkflowDef.from_dict(body)
+        selected = _select_workers_and_mocks(body, workers, mocks or {})
         request = StartWorkflowRequest(
             name=definition.name,
             version=definition.version,
-            input=dict(input or {}),
+            input=given,
             workflow_def=definition,
             correlation_id=correlation_id,
         )
-        started = BackgroundEventLoop().run_coroutine(register_and_start(self._configuration, selected, request))
-        workflow_id, handler = started
-        self._handlers.append(handler)
-        return WorkflowRun(workflow_id, self._client, self._clock)
+        # The workers and mocks of earlier runs must not take the tasks of this one.
+        self._stop_workers([old for old in self._handlers if self._client.get_workflow(old).is_terminal])
+        workflow_id, handler = BackgroundEventLoop().run_coroutine(
+            register_and_start(
+                self._configuration,
+                selected,
+                request,
+                list_definitions(workflow, workflows),
+                default_task_def=TaskDef(),  # the server's defaults, so that tests and production retry alike
+            )
+        )
+        self._handlers[workflow_id] = handler
+        served = {name for worker in selected for name in worker.task_definition_names}
+        return WorkflowRun(workflow_id, self._client, self._clock, served)
 
     def close(self) -> None:
         """Stop the workers."""
-        for handler in self._handlers:
-            BackgroundEventLoop().run_coroutine(handler.stop())
+        self._stop_workers(list(self._handlers))
         self._client.close()
+
+    def _stop_workers(self, workflow_ids: list[str]) -> None:
+        for workflow_id in workflow_ids:
+            BackgroundEventLoop().run_coroutine(self._handlers.pop(workflow_id).stop())
 
 
 def _select_workers_and_mocks(
@@ -232,14 +331,46 @@ def _select_workers_and_mocks(
     """Return the workers that a definition needs, wrapped by the mocks."""
     known = workers_by_task_type(workers)
     task_types = _task_types_by_reference(definition)
-    unknown = [name for name in mocks if name not in task_types and name not in task_types.values()]
-    if unknown:
-        raise ValueError(f"mocks for {unknown}, which are neither reference names nor task types of the workflow")
-    for task_type in {name for ref, name in task_types.items() if ref in mocks or name in mocks}:
+    has_dynamic_tasks = _has_dynamic_tasks(definition)
+    names = {*task_types, *task_types.values(), *(known if has_dynamic_tasks else ())}
+    unknown = [name for name in mocks if name not in names]
+    if unknown and not has_dynamic_tasks:
+        raise ValueError(
+            f"mocks for {unknown}, which are neither reference names nor task types of the workflow; there are "
+            f"{sorted(names)}"
+        )
+    mocked = {name for ref, name in task_types.items() if ref in mocks or name in mocks}
+    if has_dynamic_tasks:  # the definition does not name the task types that it starts
+        mocked |= {name for name in mocks if name not in task_types}
+    for task_type in mocked:
         is_all_mocked = task_type in mocks or all(ref in mocks for ref, name in task_types.items() if name == task_type)
         if task_type in known or is_all_mocked:  # otherwise `select_workers` reports the missing worker
-            known[task_type] = Worker(task_type, _MockedWorker(known.get(task_type), deepcopy(dict(mocks))))
-    return select_workers(definition, list(known.values()))
+            worker = known.get(task_type)
+            mock = _MockedWorker(worker, deepcopy(dict(mocks)))
+            known[task_type] = Worker(task_type, mock, task_def=getattr(worker, "task_def", None))
+    return select_workers(definition, list(known.values()), start_all=workers is not None)
+
+
+def _replace_mocked_sub_workflows(value: object, mocks: Mapping[str, Mock]) -> None:
+    """Replace each SUB_WORKFLOW task that has a mock by a worker task."""
+    if isinstance(value, dict):
+        parameters = value.get("subWorkflowParam")
+        name = parameters.get("name") if isinstance(parameters, dict) else None
+        if value.get("type") == "SUB_WORKFLOW" and (name in mocks or value.get("taskReferenceName") in mocks):
+            value |= {"type": "SIMPLE", "name": name}
+            del value["subWorkflowParam"]
+        for inner in value.values():
+            _replace_mocked_sub_workflows(inner, mocks)
+    elif isinstance(value, list):
+        for inner in value:
+            _replace_mocked_sub_workflows(inner, mocks)
+
+
+def _has_dynamic_tasks(value: object) -> bool:
+    """Return whether a definition may start tasks that it does not contain."""
+    if isinstance(value, dict):
+        return starts_unnamed_tasks(value) or any(map(_has_dynamic_tasks, value.values()))
+    return isinstance(value, list) and any(map(_has_dynamic_tasks, value))
 
 
 def _task_types_by_reference(definition: object) -> dict[str, str]:
@@ -265,7 +396,8 @@ class _MockedWorker:
 
     def __call__(self, task: Task) -> Any:
         ref = _LOOP_SUFFIX.sub("", task.reference_task_name or "")
-        name = ref if ref in self._mocks else task.task_def_name or ""
+        refs = (ref, _BRANCH_SUFFIX.sub("", ref))
+        name = next((one for one in refs if one in self._mocks), task.task_def_name or "")
         if name not in self._mocks:
             return make_call(self._worker)(task)
         mock = self._mocks[name]

@@ -1,6 +1,7 @@
 """Chaos runs: real processes on a bad network and bad disks, attacked while they work, and checked afterwards.
 
-`make chaos` runs it (`ARGS="--tasks 50000"`, `--seed N`, `--kills 200`, `--help`); the tests run small versions.
+`make chaos` runs it (`ARGS="--tasks 50000"`, `--seed N`, `--kills 200`, `--durable-kills 200`, `--disasters 10`,
+`--help`); the tests run small versions.
 
 Every process of a run appends its events at once to the *execution log*, one file whose lines survive the death of
 the process that wrote them. A worker writes when it begins a task, the effects that it causes and the verdicts that it
@@ -19,7 +20,9 @@ receives. A client writes the answers that it receives. After the run, the log i
 | `conductor_python_workers.py` | the same work under conductor-python, for `benchmarks/chaos_comparison.py` |
 | `execution_log.py` | the execution log |
 | `checks.py` | the figures of a run, and every promise that it broke |
+| `durable_kills.py` | kills of workers and coordinator amid durable steps |
 | `kills.py` | the other run: only kills of the coordinator, and a check of everything it had answered |
+| `disasters.py` | loss of the machine: kills, deletion of the data directory, and a restore elsewhere |
 
 Chance comes from one seed: the same seed gives the same jobs, faults and attacks in the same order. When exactly each
 of them meets a process is up to the machine.

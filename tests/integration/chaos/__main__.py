@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import shutil
 import signal
 import sys
@@ -11,6 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from .disasters import BACKUP_MAX_LOSS_S, MAX_LOSS_S
+from .disasters import run as run_disaster
+from .durable_kills import run as run_durable_kills
 from .kills import run as run_kills
 from .run import Plan, run
 
@@ -24,9 +28,22 @@ def main() -> int:
     asked = _parse()
     directory = Path(asked.directory or tempfile.mkdtemp(prefix="chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
-    again = f"--seed {asked.seed} " + (f"--kills {asked.kills}" if asked.kills else f"--tasks {asked.tasks}")
+    again = f"--seed {asked.seed} " + (
+        f"--disasters {asked.disasters}" + " --with-backups" * asked.with_backups
+        if asked.disasters
+        else f"--durable-kills {asked.durable_kills}"
+        if asked.durable_kills
+        else f"--kills {asked.kills}"
+        if asked.kills
+        else f"--tasks {asked.tasks}"
+    )
     _say(f'files in {directory}; draw the same again with: make chaos ARGS="{again}"')
-    if asked.kills:
+    if asked.disasters:
+        report, problems = _run_disasters(directory, asked)
+    elif asked.durable_kills:
+        shown = run_durable_kills(directory, asked.durable_kills, asked.seed, _say)
+        report, problems = shown.report(), shown.problems()
+    elif asked.kills:
         found = run_kills(directory, asked.kills, asked.seed, _say)
         report, problems = found.report(), found.problems
     else:
@@ -46,11 +63,28 @@ def main() -> int:
     return 1 if problems else 0
 
 
+def _run_disasters(directory: Path, asked: argparse.Namespace) -> tuple[str, list[str]]:
+    """Lose machines at random moments. Return the report and the broken promises."""
+    rng, problems, lines = random.Random(asked.seed), list[str](), list[str]()
+    max_loss_s = BACKUP_MAX_LOSS_S if asked.with_backups else MAX_LOSS_S
+    for number in range(1, asked.disasters + 1):
+        place = directory / str(number)
+        place.mkdir()
+        found = run_disaster(place, rng, replicate=not asked.with_backups, max_loss_s=max_loss_s)
+        lines.append(f"{number}: {found}")
+        _say(lines[-1])
+        problems += [f"disaster {number}: {problem}" for problem in found.problems]
+    return "\n".join(lines), problems
+
+
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make chaos ARGS=...", description=__doc__)
     how_much = parser.add_mutually_exclusive_group()
     how_much.add_argument("--tasks", type=int, default=5000, help="how many tasks, without retries (default: 5000)")
     how_much.add_argument("--kills", type=int, help="kill the coordinator so often under load, and do nothing else")
+    how_much.add_argument("--durable-kills", type=int, help="kill workers and coordinator so often amid durable steps")
+    how_much.add_argument("--disasters", type=int, help="lose the machine so often under load, and restore it")
+    parser.add_argument("--with-backups", action="store_true", help="disasters: restore copies, not a replica")
     parser.add_argument(
         "--prefetch", type=int, default=0, help="the workers' option; some functions block the loop then"
     )

@@ -21,7 +21,7 @@ import signal, sys, threading
 from conductor.coordinator import Coordinator
 over = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: over.set())
-with Coordinator(database=sys.argv[1]) as coordinator:
+with Coordinator(database=sys.argv[1], port=int(sys.argv[2])) as coordinator:
     print(coordinator.port, flush=True)
     over.wait()
 """
@@ -34,10 +34,18 @@ DRAIN_S = 20.0
 class CoordinatorProcess:
     """A coordinator on one file. `on_port` learns where it listens each time it starts. For a `with` block."""
 
-    def __init__(self, database: Path, log: Path, on_port: Callable[[int], None] = lambda _port: None) -> None:
+    def __init__(
+        self,
+        database: Path,
+        log: Path,
+        on_port: Callable[[int], None] = lambda _port: None,
+        *,
+        keeps_port: bool = False,
+    ) -> None:
         self._database = database
         self.log = log
         self._on_port = on_port
+        self._keeps_port = keeps_port
         self.port = 0
         self.start()
 
@@ -55,7 +63,7 @@ class CoordinatorProcess:
 
     def start(self) -> None:
         """Start it, and return when it answers."""
-        command = [sys.executable, "-c", _COORDINATOR, str(self._database)]
+        command = [sys.executable, "-c", _COORDINATOR, str(self._database), str(self.port if self._keeps_port else 0)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stderr is not None

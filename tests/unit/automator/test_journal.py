@@ -61,8 +61,10 @@ def kept(journal: Journal) -> list[PendingReport]:
 def test_a_result_is_there_until_it_is_struck_out(journal: Journal) -> None:
     assert journal.add(entry(1))
     assert journal.add(entry(2))
+    assert journal.count_reports() == {"job": 2}
     journal.remove(entry(1))
     assert kept(journal) == [entry(2)]
+    assert journal.count_reports() == {"job": 1}
 
 
 async def test_entries_of_one_tick_are_one_write(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,9 @@ async def test_p11_heartbeats_go_on_while_a_task_blocks_the_event_loop(
     assert not seen.of(TaskLeaseLost)
     blocked = [record for record in caplog.records if "event loop has been blocked" in record.getMessage()]
     assert len(blocked) == 1
-    assert "in job" in blocked[0].getMessage()
+    first_line, _, stack = blocked[0].getMessage().partition("\n")
+    assert f"({__file__}:" in first_line, "the first line names the user's own line"
+    assert "in job" in stack
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -234,7 +236,7 @@ async def test_p11_an_outage_is_one_line_and_no_storm(clock: FakeClock, caplog: 
             await clock.until_sleeping()
             clock.advance(LEASE_S)
             await until(lambda: seen.of(TaskLeaseLost))
-    assert sum("Heartbeat of task" in record.getMessage() for record in caplog.records) == 1
+    assert sum("Heartbeat failed" in record.getMessage() for record in caplog.records) == 1
 
 
 async def test_p11_one_failed_heartbeat_loses_nothing(clock: FakeClock) -> None:
@@ -291,7 +293,7 @@ async def test_a_lease_that_is_not_extended_is_lost_and_nothing_more_is_sent(clo
 
 @pytest.mark.parametrize("leases", [True, False], ids=["coordinator", "plain"])
 async def test_p37_a_task_cancelled_on_the_server_is_stopped_by_the_next_heartbeat(
-    leases: bool, clock: FakeClock
+    leases: bool, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     flag = threading.Event()
 
@@ -311,6 +313,7 @@ async def test_p37_a_task_cancelled_on_the_server_is_stopped_by_the_next_heartbe
             await beat(clock, lambda: seen.of(TaskLeaseLost))
             await until(flag.is_set)
         assert not server.results
+    assert sum("Lost the lease" in record.getMessage() for record in caplog.records) == 1
 
 
 async def test_p33_a_heartbeat_that_is_never_answered_leaves_time_for_another(
@@ -323,7 +326,7 @@ async def test_p33_a_heartbeat_that_is_never_answered_leaves_time_for_another(
         return "done"
 
     def given_up() -> bool:
-        return any("Heartbeat of task" in record.getMessage() for record in caplog.records)
+        return any("Heartbeat failed" in record.getMessage() for record in caplog.records)
 
     with ConductorStub(leases=True, clock=clock) as server:
         server.script("heartbeat", HalfOpen())

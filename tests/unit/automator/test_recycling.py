@@ -10,12 +10,12 @@ from typing import Any
 import psutil
 import pytest
 
-from conductor.client.automator.recycling import read_memory_bytes
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker import Worker
+from conductor.common.machine import read_memory_bytes
 from conductor.testing import ConductorStub
 from tests.unit.automator import portable_workers, recycled_workers
 from tests.unit.automator.worker_fixture import wait_until

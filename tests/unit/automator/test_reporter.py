@@ -172,6 +172,47 @@ class TestAttempts:
                 await stub.until_results(1)
             assert [result["status"] for result in stub.results] == ["COMPLETED"]
 
+    async def test_a_report_is_sent_soon_after_a_restart_of_the_server_o02(self) -> None:
+        """The slots of a busy worker must not stay occupied for ten seconds after a restart of two seconds."""
+        clock, events, gate = FakeClock(), Events(), Gate()
+        with ConductorStub(clock=clock) as stub:
+            stub.add_task("job")
+            async with working(stub, gate.worker("async def"), clock=clock, events=events):
+                await gate.until_entered(1)
+                stub.stop()
+                gate.let_go()
+                await events.until(TaskUpdateRetried)
+                for _ in range(3):  # the server does not run: each probe fails
+                    await clock.until_sleeping(3)  # the report, the watch over its lease, and the probe
+                    assert await clock.advance_to_next(3) <= 2
+                await clock.until_sleeping(3)
+                stub.start()
+                await clock.advance_to_next(3)
+                (completed,) = await events.until(TaskUpdateCompleted)
+        assert (completed.verdict, completed.attempts) == (Verdict.COMMITTED, 2)
+        assert completed.duration_ms < 10_000
+
+    async def test_a_server_that_fails_again_gets_the_later_attempts_at_their_usual_times_o02(self) -> None:
+        """A server that starts and fails again and again must not use up all attempts within seconds."""
+        clock, events, gate = FakeClock(), Events(), Gate()
+        with ConductorStub(clock=clock) as stub:
+            stub.add_task("job")
+            async with working(stub, gate.worker("async def"), clock=clock, events=events, journal_enabled=False):
+                await gate.until_entered(1)
+                stub.stop()
+                gate.let_go()
+                await events.until(TaskUpdateRetried)
+                await clock.until_sleeping(3)
+                stub.script("update", Reset(), repeat=True)
+                stub.start()
+                await clock.advance_to_next(3)
+                await events.until(TaskUpdateRetried, 2)
+                stub.stop()
+                before_s = clock.monotonic()
+                await pass_waits(clock, 1)
+                await events.until(TaskUpdateRetried, 3)
+        assert clock.monotonic() - before_s >= 20
+
     async def test_every_attempt_is_the_same_report(self) -> None:
         """A repeated report has the same report id, so that the server gives the same answer."""
         clock = FakeClock()
@@ -441,7 +482,9 @@ class TestTheEnd:
         assert refused
         said = lines(caplog, logging.CRITICAL)
         assert [line for line in said if "LOST" in line] == []
-        assert f"the result of task_id={task_id} waits in" in lines(caplog, logging.ERROR)[-1]
+        error = lines(caplog, logging.ERROR)[-1]
+        assert "; the result waits in " in error
+        assert error.count(task_id) == 1
 
     async def test_with_a_journal_nothing_is_lost(self, caplog: pytest.LogCaptureFixture) -> None:
         task_id = await self._lose(journal_enabled=True)

@@ -18,7 +18,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, ParentBasedTra
 from opentelemetry.trace import StatusCode
 
 from conductor.client.automator import task_trace
-from conductor.client.automator.task_trace import start_task_trace
+from conductor.client.automator.task_trace import find_queue_times, start_task_trace
+from conductor.client.http.models.task import Task
 from conductor.telemetry import tracing
 
 ABOUT = ("pay", "task-1", "worker-1", "flow-1")
@@ -207,3 +208,19 @@ def test_tracing_uses_no_private_name_of_another_library(module: ModuleType) -> 
         ast.unparse(node) for node in attributes if node.attr.startswith("_") and ast.unparse(node.value) != "self"
     }
     assert private <= {"type(error).__name__"}
+
+
+def test_the_wait_in_the_queue_has_a_span_o10(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = Provider(monkeypatch)
+    task = Task(scheduled_time=1_700_000_000_000, start_delay_in_seconds=2, start_time=1_700_000_005_500, poll_count=1)
+    queued_ms = find_queue_times(task)
+    assert start_task_trace(provider.tracer, ABOUT, SAMPLED, 2.0, queued_ms) is not None
+    poll, wait = provider.finished()
+    assert (poll.name, wait.name) == ("poll pay", "queue wait pay")
+    assert wait.parent == poll.parent
+    assert wait.start_time is not None
+    assert abs(wait.start_time - 1_700_000_002_000 * 10**6) < 10**9
+    assert wait.end_time == 1_700_000_005_500 * 10**6
+    assert find_queue_times(Task()) is None
+    assert find_queue_times(Task(scheduled_time=5000, start_time=4000)) is None
+    assert find_queue_times(Task(scheduled_time=5000, start_time=6000, poll_count=2)) is None

@@ -9,7 +9,20 @@ import pytest
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
-from conductor.client.workflow import ConductorWorkflow, WorkflowError, loop, switch, wait, workflow
+from conductor.client.workflow import (
+    ConductorWorkflow,
+    WorkflowError,
+    add,
+    loop,
+    step,
+    sub_workflow,
+    switch,
+    wait,
+    workflow,
+)
+from conductor.client.workflow.task.dynamic_fork_task import DynamicForkTask
+from conductor.client.workflow.task.dynamic_task import DynamicTask
+from conductor.client.workflow.task.join_task import JoinTask
 from conductor.client.workflow.task.simple_task import SimpleTask
 from tests.unit.workflow.conftest import workers as workers
 from tests.unit.workflow.order_workers import charge, label, notify, quote
@@ -130,3 +143,91 @@ def test_asking_for_what_is_not_waited_for_says_where_it_stands(run_workflow: An
         run.until_waiting("approval")
     with pytest.raises(AssertionError, match="does not wait in 'approval'"):
         run.complete("approval")
+
+
+# -- tasks that the definition does not name, and retries as on a server
+
+
+def packing() -> ConductorWorkflow:
+    with workflow("packing", inputs={"lines": list}) as made:
+        fork = add(DynamicForkTask("fork"))
+        fork.input_parameter("forkTaskName", "label")
+        fork.input_parameter("forkTaskInputs", made.input("lines"))
+        packed = add(JoinTask("packed"))
+        made.returns(all=packed.output("*.result"))
+    return made
+
+
+def test_dynamic_forks_run_with_workers_and_with_mocks_u1_3(run_workflow: Any) -> None:
+    lines = {"lines": [{"address": "a"}, {"address": "b"}]}
+    assert packing().run(lines) == {"all": ["to a", "to b"]}
+    assert run_workflow(packing(), lines).output == {"all": ["to a", "to b"]}
+    mocks = {"label": lambda given: {"result": given["address"] * 2}}
+    assert run_workflow(packing(), lines, mocks=mocks).output == {"all": ["aa", "bb"]}
+
+
+def test_dynamic_tasks_and_registered_sub_workflows_run_and_are_mocked_u1_3(run_workflow: Any) -> None:
+    with workflow("delivery", inputs={"address": str}) as delivery:
+        delivery.returns(label=label(address=delivery.input("address")))
+    with workflow("w") as w:
+        chosen = add(DynamicTask("label", "chosen"))
+        chosen.input_parameter("address", "x")
+        sent = sub_workflow("delivery", address="y")
+        w.returns(chosen=chosen.output("result"), sent=sent.output("label"))
+    expected = {"chosen": "to x", "sent": "to y"}
+    assert w.run(workflows=[delivery]) == expected
+    assert run_workflow(w, workflows=[delivery]).output == expected
+    assert run_workflow(w, mocks={"delivery": {"label": "mocked"}}).output == {"chosen": "to x", "sent": "mocked"}
+
+
+def test_a_time_out_names_the_queue_that_has_no_worker_u1_3() -> None:
+    with workflow("w") as w:
+        add(DynamicTask("nobody_does_this", "chosen"))
+    with pytest.raises(TimeoutError, match="waits in 'chosen'; no worker serves the queue 'nobody_does_this'"):
+        w.run(timeout_s=0.5)
+
+
+def test_a_mock_keeps_the_retries_of_its_worker_u1_4(run_workflow: Any) -> None:
+    worker = Worker("flaky", lambda: {"n": 0}, task_def=TaskDef(retry_count=3, retry_delay_seconds=5))
+    w = ConductorWorkflow(None, "w") >> SimpleTask("flaky", "f")
+    run = run_workflow(w, workers=[worker], mocks={"flaky": [ConnectionError("x"), {"n": 7}]})
+    assert run.waiting == ["f"]
+    assert run.skip(seconds=5).output == {"n": 7}
+
+
+def test_a_step_is_retried_as_on_a_server_u2_20(run_workflow: Any) -> None:
+    with workflow("w") as w:
+        label("x")
+    run = run_workflow(w, mocks={"label": [ConnectionError("1"), ConnectionError("2"), {"result": "done"}]})
+    assert run.status == "RUNNING"
+    assert run.skip_retries().output == {"result": "done"}
+    failed = run_workflow(w, mocks={"label": ConnectionError("always")}).skip_retries()
+    assert (failed.status, len(failed.execution.tasks)) == ("FAILED", 4)
+
+
+def test_optional_steps_retries_of_one_step_and_failure_workflows_u3_6(run_workflow: Any) -> None:
+    with workflow("clean_up", inputs={"to": str, "reason": str}) as clean_up:
+        notify(to=clean_up.input("to"), text=clean_up.input("reason"))
+    with workflow("w", inputs={"to": str}, on_failure=clean_up, timeout_s=3600) as w:
+        step(notify, "thank", optional=True, retries=0)(to=w.input("to"))
+        step(label, "print", retries=1)("x")
+    run = run_workflow(w, {"to": "Ada"}, mocks={"thank": ConnectionError("x"), "print": ConnectionError("no paper")})
+    assert run.task("thank").status == "COMPLETED_WITH_ERRORS"
+    assert run.waiting == ["print"]
+    assert run.skip_retries().status == "FAILED"
+    cleaned = run.failure_workflow
+    assert cleaned.status == "COMPLETED"
+    assert "no paper" in cleaned.task("notify").input_data["text"]
+    definition = w.to_workflow_def().to_dict()
+    assert (definition["timeoutSeconds"], definition["timeoutPolicy"]) == (3600, "TIME_OUT_WF")
+    assert [task.get("retryCount") for task in definition["tasks"]] == [0, 1]
+
+
+def test_start_by_name_takes_both_spellings_of_the_correlation_id_u2_19(conductor_clients: Any) -> None:
+    with workflow("w") as w:
+        wait(task_ref_name="forever")
+    conductor_clients.get_metadata_client().update_workflow_def(w.to_workflow_def(), overwrite=True)
+    workflows = conductor_clients.get_workflow_client()
+    for spelling in ({"correlation_id": "c-1"}, {"correlationId": "c-1"}):
+        started = workflows.start_workflow_by_name("w", {}, **spelling)
+        assert workflows.get_workflow(started).correlation_id == "c-1"

@@ -20,10 +20,12 @@ One task, from its delivery to its verdict: `engine` keeps the slots full and ca
     names code that blocks the event loop. `progress` tracks the log lines and output of a running task; heartbeats
     carry them. `task_trace` has the spans of a traced task. `isolation` decides when a task may begin: one that may
     have killed a process runs alone. `executor` calls the worker's function, a `def` on the threads of `thread_pool`;
-    `execution_marks` marks the call, so that it is known if the process dies meanwhile. `reporter` reports the outcome
-    until there is a verdict; `delivery` sends reports and reads the answers. `journal` keeps the task, then its report,
-    on disk until the verdict; `adopted_journal` is that of a dead process. `redelivery` sends again the reports that
-    could not be delivered, and requeues the tasks of dead processes.
+    `execution_marks` marks the call, so that it is known if the process dies meanwhile. `step_recorder` records the
+    durable steps of the function, `step_file` on a server that has no place for them. `reporter` reports the outcome
+    until there is a verdict; `delivery` sends reports and reads the answers. `server_probe` notices when the server is
+    reachable again. `journal` keeps the task, then its report, on disk until the verdict; `adopted_journal` is that of
+    a dead process. `redelivery` sends again the reports that could not be delivered, and requeues the tasks of dead
+    processes.
 
 `conductor.client.worker.outcome` turns the value or the error of a function into a result.
 """

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
+import sysconfig
 import threading
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
 #: An event loop that has not answered for this long is reported as blocked.
 BLOCKED_LOOP_S = 2.0
+#: The number of frames that the warning prints.
+MAX_FRAMES = 12
+#: Where the code of this package, of the standard library and of installed packages is.
+_OTHER_CODE = (
+    "<frozen ",
+    str(Path(__file__).parents[2]) + os.sep,
+    *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+)
 
 
 class LoopGuard:
@@ -50,10 +61,18 @@ class LoopGuard:
 
     def _report(self) -> None:
         frame = sys._current_frames().get(self._thread_id)
-        stack = "".join(traceback.format_stack(frame, limit=12)) if frame else "(its stack cannot be read)"
+        frames = traceback.extract_stack(frame, limit=MAX_FRAMES) if frame else traceback.StackSummary()
         logger.warning(
-            "The event loop has been blocked for %.0f s, so no other coroutine runs. Use an async library or a `def` "
-            "worker. The code that blocks it:\n%s",
+            "The event loop has been blocked for %.0f s by %s, so no other coroutine runs. Use an async library or a "
+            "`def` worker. The code that blocks it:\n%s",
             BLOCKED_LOOP_S,
-            stack,
+            _describe_line(frames),
+            "".join(frames.format()) or "(its stack cannot be read)",
         )
+
+
+def _describe_line(frames: traceback.StackSummary) -> str:
+    """Return the innermost line of the user's code: outside this package, the standard library and other packages."""
+    user_frames = [frame for frame in frames if not frame.filename.startswith(_OTHER_CODE)]
+    found = (user_frames or frames)[-1:]
+    return f"`{found[0].line}` ({found[0].filename}:{found[0].lineno})" if found else "code that cannot be read"

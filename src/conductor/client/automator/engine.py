@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.executor import CLEAN_UP_S, Executor
@@ -18,7 +18,7 @@ from conductor.client.automator.journal import HeldTask
 from conductor.client.automator.poller import Poller, PollTask
 from conductor.client.automator.prefetch import PrefetchQueue
 from conductor.client.automator.running_task import RunningTask, Stop
-from conductor.client.automator.task_trace import start_task_trace
+from conductor.client.automator.task_trace import find_queue_times, start_task_trace
 from conductor.client.context.task_context import TaskContext
 from conductor.client.event.task_runner_events import WorkerStarted, WorkerStopped, WorkerStopping
 from conductor.client.worker.worker import find_start_warnings
@@ -39,10 +39,12 @@ logger = logging.getLogger(__name__)
 REGISTRATION_S = 5.0
 #: An abandoned poll is cancelled if it is not answered within its poll timeout plus this time.
 ABANDONED_POLL_GRACE_S = 2.0
+#: A function that continues for this long after its task was stopped gets a line in the log.
+STOP_NOTICE_S = 1.0
 
 
 class Engine:
-    """Runs one worker on the current event loop. No error of a task ends it."""
+    """Runs one worker on the current event loop. The worker continues after any error in a task."""
 
     def __init__(self, worker: WorkerInterface, config: ResolvedConfig, session: Session) -> None:
         self.name = worker.get_task_definition_name()
@@ -103,7 +105,8 @@ class Engine:
 
     async def run(self) -> None:
         """Poll, execute and report until `stop_polling`."""
-        logger.info("%s", format_start_line(self.config, self.name, os.getpid()))
+        if self._session.configuration.logs_worker_options:
+            logger.info("%s", format_start_line(self.config, self.name, os.getpid()))
         for warning in find_start_warnings(self._worker, self.config):
             logger.warning("%s", warning)
         if self.config.register_task_def:
@@ -173,7 +176,9 @@ class Engine:
         if self._grace_is_over:
             running.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
         self._running.add(running)
-        running.carrier = asyncio.get_running_loop().create_task(self.carry(running, grant))
+        loop = asyncio.get_running_loop()
+        context.open_steps = lambda: (self._session.open_steps(running), loop)
+        running.carrier = loop.create_task(self.carry(running, grant))
         return running.carrier
 
     async def carry(self, running: RunningTask, grant: Grant) -> None:
@@ -189,7 +194,8 @@ class Engine:
             if self._tracer is not None:
                 waited_s = self._clock.monotonic() - grant.sent_at
                 traceparent = grant.task.traceparent or from_input
-                running.trace = start_task_trace(self._tracer, running.about, traceparent, waited_s)
+                queued_ms = find_queue_times(grant.task)
+                running.trace = start_task_trace(self._tracer, running.about, traceparent, waited_s, queued_ms)
             if running.is_doubtful:
                 await running.wait_until_confirmed()
             if running.stopped is not None:
@@ -211,10 +217,13 @@ class Engine:
                     answer = await self._report(outcome, running, self._may_ask_next)
                 finally:
                     self._reporting -= 1
+                if running.context.durable is not None and running.has_ended():
+                    running.context.durable.remove()
         except Exception:
             logger.exception("A task of '%s' could not be executed and reported", self.name)
         finally:
             self._leases.release(running)
+            running.context.open_steps = None  # breaks a reference cycle
             self._running.discard(running)
             if answer is not None and answer.next_task is not None:
                 self._accept_soon(answer)
@@ -276,14 +285,16 @@ class Engine:
     async def _wait_for_return(self, running: RunningTask, returned: asyncio.Event) -> None:
         """Keep the slot of a stopped task occupied while its function continues."""
         self.stuck += 1
-        logger.warning(
-            "Task %s of '%s' was stopped (%s) but its function continues; its slot stays taken until it returns %s",
-            running.task.task_id,
-            self.name,
-            running.stop_reason,
-            running.label,
-        )
         try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_NOTICE_S):  # most functions notice the cancellation and return
+                    await returned.wait()
+                    return
+            logger.warning(
+                "Task was stopped (%s) but its function continues; its slot stays taken until it returns %s",
+                running.stop_reason,
+                running.label,
+            )
             await returned.wait()
         finally:
             self.stuck -= 1
@@ -327,7 +338,7 @@ class Engine:
         """Stop waiting for a poll that a Conductor server has parked. Tasks in its answer are requeued.
 
         Returns:
-            False if there is no such poll, or if it must be waited for.
+            False if no poll is parked, or if its answer must be awaited because it may grant leases.
         """
         if self._polling is None or not self._poller.is_parked or self._session.leasing:
             return False

@@ -22,6 +22,7 @@ from conductor.client.worker.outcome import (
     make_error_outcome,
     make_outcome,
     make_requeue_outcome,
+    make_suspended_outcome,
     make_timeout_outcome,
 )
 from conductor.client.worker.worker import make_call, runs_coroutine
@@ -89,6 +90,8 @@ class Executor:
             if type(value) is not dict and error is None and inspect.isawaitable(value) and running.stopped is None:
                 value, error = await self._await(_return_unchanged, value, running)
         finally:
+            if context.durable is not None and context.durable.is_suspended:
+                error = None  # `Suspended` is not a failure
             if trace is not None:
                 trace.end_execution(error)
             CURRENT_CONTEXT.reset(token)
@@ -96,6 +99,35 @@ class Executor:
             return None
         running.is_executing = False
         await self._close_context(running)
+        if context.durable is not None:
+            return await self._end_steps(value, error, running)
+        return self._make_outcome(value, error, running)
+
+    async def _end_steps(self, value: Any, error: BaseException | None, running: RunningTask) -> TaskOutcome:
+        """Return the outcome of a function that has used durable steps."""
+        context, run = running.context, running.context.durable
+        run.close()
+        if run.is_suspended:
+            try:
+                steps, callback_s = await run.suspend()
+            except Exception as failure:  # such as a full disk
+                return self._make_outcome(None, failure, running)
+            outcome = make_suspended_outcome(context, steps, callback_s)
+            self._events.emit(TaskExecutionCompleted, *running.about, running.took_s * 1000, len(outcome.output))
+            return outcome
+        outcome = self._make_outcome(value, error, running)
+        if error is not None:
+            outcome.result.forget_steps = run.forget_failures(error) or None
+        elif unused := run.list_unused():
+            logger.warning(
+                "The function ended without reaching recorded steps, so it may have changed: steps=%s %s",
+                ", ".join(unused[:10]),
+                running.label,
+            )
+        return outcome
+
+    def _make_outcome(self, value: Any, error: BaseException | None, running: RunningTask) -> TaskOutcome:
+        context = running.context
         outcome = make_outcome(value, context) if error is None else make_error_outcome(error, context)
         if outcome.cause is not None:
             self._on_failure(running, outcome.cause)
@@ -152,6 +184,8 @@ class Executor:
 
     def interrupt(self, running: RunningTask) -> None:
         """Interrupt the function of a stopped task. A function that already runs on a thread cannot be interrupted."""
+        if running.context.durable is not None:
+            running.context.durable.close()
         if running.is_awaited and running.carrier is not None:
             running.carrier.cancel()
         elif self._pool is not None and running.call is not None:
@@ -186,8 +220,7 @@ class Executor:
         if isinstance(error, NonRetryableException):
             logger.error("Task failed with terminal error (no retry): %s %s%s", reason, running.label, trace)
         else:
-            text = "Task %s of '%s' failed: %s %s%s"
-            logger.warning(text, running.task.task_id, running.about[0], reason, running.label, trace)
+            logger.warning("Task failed: %s %s%s", reason, running.label, trace)
         self._events.emit(TaskExecutionFailure, *running.about, error, running.took_s * 1000)
 
     def close(self) -> None:

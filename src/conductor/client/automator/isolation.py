@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: A suspect waits this long for running functions to return; then it begins beside those that still run.
 ALONE_WAIT_S = 10.0
 PROBATION_MARGIN_S = 1.0
-#: The longest first probation.
+#: The first probation of a suspect lasts at most this long.
 PROBATION_CAP_S = 30.0
 #: A task that has waited for this share of its timeout without having begun is requeued.
 MAX_WAIT_SHARE = 1 / 3
@@ -53,7 +53,7 @@ class Isolation:
         self._clock = clock
         #: Called when tasks that are not suspects may begin again.
         self.on_open: list[Callable[[], None]] = []
-        #: The number of suspects that wait for their probation or are on it.
+        #: The number of suspects that run alone (probation) or wait for that.
         self._suspects = 0
         self._probation = asyncio.Lock()
         #: The number of executing tasks, without those that are or were on probation.

@@ -19,6 +19,7 @@ import logging
 import os
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -322,6 +323,10 @@ class Journal:
         """The tasks without a report."""
         self.flush()
         return list(self._contents.tasks.values())
+
+    def count_reports(self) -> Counter[str]:
+        """Return the number of reports without a verdict, by task type."""
+        return Counter(report.task_type for report in self._contents.reports.values())
 
     def add(self, report: PendingReport) -> bool:
         """Add a report in place of its task. Return False if the report is in memory only."""

@@ -52,7 +52,7 @@ class LeaseKeeper:
         self._heartbeat: Heartbeat | None = None
         self._events = events
         self._clock = clock
-        #: Protects the schedule, the next four fields, which both threads use.
+        #: Protects the schedule of the tasks: the next four fields, which both threads use.
         self._lock = threading.Lock()
         #: The tasks by the time of their next check, a heap of these times, and the time of each task. `release` takes
         #: O(1).
@@ -261,9 +261,7 @@ class LeaseKeeper:
             return
         running.failed_heartbeats += 1
         level = logging.WARNING if running.failed_heartbeats == 1 else logging.DEBUG  # one warning per outage
-        logger.log(
-            level, "Heartbeat of task %s failed and is repeated: %s %s", running.task.task_id, error, running.label
-        )
+        logger.log(level, "Heartbeat failed and is repeated: %s %s", error, running.label)
         repeat_s = max(MIN_REPEAT_S, min(MAX_REPEAT_S, left_s / 10))
         running.heartbeat_at = self._clock.monotonic() + repeat_s * random.uniform(0.8, 1.0)
 
@@ -298,8 +296,7 @@ class LeaseKeeper:
         """Stop the work; on the workers' event loop."""
         if not running.stop(Stop.LOST, reason):
             return
-        text = "Lost the lease of task %s (%s): %s; its result is discarded %s"
-        logger.warning(text, running.task.task_id, running.task.task_type, reason, running.label)
+        logger.warning("Lost the lease of the task: %s; its result is discarded %s", reason, running.label)
         self._events.emit(TaskLeaseLost, *running.about, reason)
 
     async def _send_logs(self, running: RunningTask) -> None:

@@ -137,6 +137,7 @@ class Poller:
                 domain=self._config.domain,
                 count=count,
                 timeout_ms=timeout_ms,
+                slots=self._config.thread_count if self._session.leasing else None,
             )
         except AuthorizationException as error:
             self._on_rejected(error, self._clock.monotonic() - sent_at)
@@ -181,7 +182,8 @@ class Poller:
     def _on_failed(self, error: Exception, took_s: float) -> None:
         self._events.emit(PollFailure, self._task_type, took_s * 1000, error)
         self.wait_s = self._failed.next()
-        logger.warning(
+        logger.log(
+            logging.WARNING if self._session.configuration.logs_failed_polls else logging.DEBUG,
             "Poll for '%s' failed (%d in a row): %s; next in %.1f s",
             self._task_type,
             self._failed.count,
@@ -198,10 +200,15 @@ class Poller:
         The poll is not cancelled, because the HTTP library would still complete the request, and a task in the answer
         would be lost.
         """
-        about = {"worker_id": self._config.worker_id, "domain": self._config.domain}
         while not polling.done():
             try:
-                await self._session.api.poll_for_worker(self._task_type, **about, count=0, timeout_ms=0)
+                await self._session.api.poll_for_worker(
+                    self._task_type,
+                    worker_id=self._config.worker_id,
+                    domain=self._config.domain,
+                    count=0,
+                    timeout_ms=0,
+                )
             except (ConductorError, OSError) as error:
                 logger.debug("Parked poll for '%s' could not be ended early: %s", self._task_type, error)
             await asyncio.wait({polling}, timeout=RECALL_AGAIN_S)

@@ -39,7 +39,7 @@ class ProcessEnd(NamedTuple):
     """How a worker process ended."""
 
     pid: int | None
-    #: As `multiprocessing` gives it: negative for a signal.
+    #: The exit code as `multiprocessing` returns it: the negative signal number if a signal killed the process.
     exit_status: int | None
     #: When the process started, in epoch milliseconds. Needed because process ids are reused.
     started_ms: int

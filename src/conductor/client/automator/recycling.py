@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conductor.client.event.task_runner_events import PollCompleted, TaskRunnerEventsListener
 from conductor.client.http.async_rest import load_library
+from conductor.common.machine import read_memory_bytes, read_memory_pages
 
 if TYPE_CHECKING:
     from conductor.client.worker.worker_config import ResolvedConfig
@@ -70,30 +69,13 @@ class _TaskCounter(TaskRunnerEventsListener):
             self._on_limit(f"it has taken {self._limit - self._left} tasks (max_tasks_per_process={self._limit})")
 
 
-def read_memory_bytes() -> int:
-    """Return the resident memory of this process; on systems without /proc, its largest value so far."""
-    pages = _read_pages(1)
-    if pages is None:
-        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return largest if sys.platform == "darwin" else largest * 1024
-    return pages * resource.getpagesize()
-
-
-def _read_pages(column: int) -> int | None:
-    """Return a column of /proc/self/statm, in pages; None on systems without /proc."""
-    try:
-        return int(Path("/proc/self/statm").read_bytes().split()[column])
-    except OSError:
-        return None
-
-
 def set_limits(config: ResolvedConfig) -> None:
     """Limit the memory of this process, and lower its CPU priority, as its options say."""
     if config.memory_limit_mb:
         load_library()
         # The limit applies to data, not to address space, because threads reserve far more address space than they use.
         # Data that libraries have reserved but not used so far, perhaps a gigabyte, is added to the limit.
-        reserved = (_read_pages(5) or 0) * resource.getpagesize()
+        reserved = (read_memory_pages(5) or 0) * resource.getpagesize()
         unused = max(0, reserved - read_memory_bytes())
         _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
         wanted = config.memory_limit_mb * _MB + unused

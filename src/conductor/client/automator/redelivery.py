@@ -137,8 +137,7 @@ class Redelivery:
             except Exception as error:  # catch all errors, because the other reports must still be sent
                 queue.append(report)
                 wait_s = self._waits.next()
-                text = "Result of task %s could not be sent: %s; next attempt in %.1f s %s"
-                logger.debug(text, report.task_id, error, wait_s, _label(report))
+                logger.debug("Result could not be sent: %s; next attempt in %.1f s %s", error, wait_s, _label(report))
                 await self._clock.sleep(wait_s)
                 continue
             self._on_verdict(report, verdict, took_ms=(self._clock.monotonic() - sent_at) * 1000)
@@ -152,11 +151,10 @@ class Redelivery:
     def _discard(self, report: PendingReport) -> None:
         self._remove(report)
         if report.until_ms is not None:
-            logger.info("Task %s of a dead process is not reported: its lease has expired", report.task_id)
+            logger.info("Task of a dead process is not reported: its lease has expired %s", _label(report))
             return
         logger.critical(
-            "Result of task %s is older than %.0f s and is given up. Task result LOST for task_id=%s %s",
-            report.task_id,
+            "Result is older than %.0f s and is given up. Task result LOST for task_id=%s %s",
             self._max_age_s,
             report.task_id,
             _label(report),
@@ -187,19 +185,12 @@ class Redelivery:
         self._waits.reset()
         self._remove(report)
         if report.until_ms is not None and report.terminal:
-            text = "Task %s of a dead process is reported as %s: %s %s"
-            logger.info(text, report.task_id, report.status, verdict, _label(report))
+            logger.info("Task of a dead process is reported as %s: %s %s", report.status, verdict, _label(report))
         elif report.until_ms is not None:
-            logger.info("Unfinished task %s is requeued: %s %s", report.task_id, verdict, _label(report))
+            logger.info("Unfinished task is requeued: %s %s", verdict, _label(report))
         else:
             level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
-            logger.log(
-                level,
-                "Result of task %s in the journal has its verdict: %s %s",
-                report.task_id,
-                verdict,
-                _label(report),
-            )
+            logger.log(level, "Result in the journal has its verdict: %s %s", verdict, _label(report))
         self._events.emit(
             TaskUpdateCompleted,
             report.task_type,

@@ -15,6 +15,7 @@ import msgspec
 
 from conductor.client.automator.delivery import NOT_SENT, NoVerdict, ReportAnswer, find_verdict
 from conductor.client.automator.journal import PendingReport
+from conductor.client.automator.server_probe import ServerProbe, is_unreachable
 from conductor.client.event.task_runner_events import TaskUpdateCompleted, TaskUpdateFailure, TaskUpdateRetried
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.client.http.models.task_result import TaskResult
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from conductor.common.clock import Clock
 
 logger = logging.getLogger(__name__)
+
+#: The status of a report that the key of the worker does not allow.
+_FORBIDDEN = 403
 
 #: A longer Retry-After is reduced to this time, because a waiting report occupies a slot.
 MAX_RETRY_AFTER_S = 60.0
@@ -64,11 +68,20 @@ class Reporter:
         self._journal = journal
         self._events = events
         self._clock = clock
-        self._hurry = asyncio.Event()
+        self._probe = ServerProbe(api.api_client, clock)
+        self._is_stopping = False
+        #: Setting such an event makes one waiting report try again at once.
+        self._waits: set[asyncio.Event] = set()
 
     def hurry(self) -> None:
         """Stop waiting between attempts, because the process ends. Reports that fail now stay in the journal."""
-        self._hurry.set()
+        self._is_stopping = True
+        for wait in self._waits:
+            wait.set()
+
+    async def close(self) -> None:
+        """Cancel requests that no report waits for."""
+        await self._probe.close()
 
     async def send(
         self, outcome: TaskOutcome, running: RunningTask, may_ask_next: Callable[[], bool] | None = None
@@ -122,7 +135,12 @@ class Reporter:
                 may_ask, asked_before = asked_before, False
                 answer = await self._delivery.deliver(report.body, running.is_ours, ask if may_ask else None)
                 if answer.verdict is None and answer.is_too_large and not (attempts.is_replaced or running.is_lost()):
-                    report = running.report = attempts.replace_too_large(report, answer)
+                    report = running.report = attempts.replace(report, make_too_large_report(report, answer))
+                    answer = await self._delivery.deliver(report.body, running.is_ours)
+                elif answer.verdict is Verdict.REJECTED and answer.status == _FORBIDDEN and attempts.is_suspension:
+                    # The key may not start the workflow of a step. Without another report the task would be open
+                    # until its lease ends, and then run into the same answer.
+                    report = running.report = attempts.replace(report, make_failed_report(report, answer.message))
                     answer = await self._delivery.deliver(report.body, running.is_ours)
                 if answer is NOT_SENT:
                     attempts.on_lost()
@@ -140,7 +158,7 @@ class Reporter:
             attempts.on_failure(failure, attempt, delay_s)
             if attempt == 1:
                 await attempts.sync()
-            is_last = delay_s is None or await self._clock.wait(self._hurry, delay_s)
+            is_last = delay_s is None or await self._wait(delay_s, attempt, failure)
             if running.is_lost():  # meanwhile
                 attempts.on_lost()
                 return None
@@ -158,11 +176,29 @@ class Reporter:
         """Return the seconds until the next attempt; None if there is none."""
         answer: ReportAnswer | None = failure.answer if isinstance(failure, NoVerdict) else None
         is_unauthorized = answer is not None and answer.is_unauthorized
-        if is_unauthorized or attempt >= running.config.update_attempts or self._hurry.is_set():
+        if is_unauthorized or attempt >= running.config.update_attempts or self._is_stopping:
             return None
         if answer is not None and answer.retry_after_s:
             return min(answer.retry_after_s, MAX_RETRY_AFTER_S)
         return _backoff_s(running, attempt)
+
+    async def _wait(self, delay_s: float, attempt: int, failure: Exception) -> bool:
+        """Wait for the next attempt. Return True if the process is ending.
+
+        The second attempt is made earlier if the server was unreachable and is reachable again. Later attempts keep
+        their waits, so that a server that starts and fails again and again does not use up all attempts at once.
+        """
+        wait = asyncio.Event()
+        self._waits.add(wait)
+        try:
+            if attempt == 1 and is_unreachable(failure):
+                self._probe.watch(wait)
+            if not self._is_stopping:
+                await self._clock.wait(wait, delay_s)
+        finally:
+            self._waits.discard(wait)
+            self._probe.unwatch(wait)
+        return self._is_stopping
 
     def _is_unsure(self, running: RunningTask, report: PendingReport) -> bool:
         """Return whether the task must be read back, because a Conductor server also accepts late reports."""
@@ -177,7 +213,7 @@ class Reporter:
             return Verdict.CANCELLED
         except (ConductorError, OSError) as error:
             label = TaskLabel.of(report.task_type, report.task_id, report.workflow_instance_id)
-            logger.warning("Task %s could not be read back: %s %s", report.task_id, error, label)
+            logger.warning("Task could not be read back: %s %s", error, label)
             return Verdict.COMMITTED
         return find_verdict(report, task) or Verdict.COMMITTED
 
@@ -187,8 +223,7 @@ class Reporter:
             try:
                 await self._api.add_task_log(running.task.task_id, escape_surrogates(line.log or ""))
             except (ConductorError, OSError) as error:
-                text = "Logs of task %s could not be sent: %s %s"
-                logger.warning(text, running.task.task_id, error, running.label)
+                logger.warning("Logs of the task could not be sent: %s %s", error, running.label)
                 return
 
 
@@ -215,7 +250,7 @@ class _ReportAttempts:
         self._started = clock.monotonic()
         self._failures = 0
         self._error: Exception | None = None
-        #: Whether the report has replaced one that was too large.
+        #: Whether the report has replaced one that the server did not accept.
         self.is_replaced = False
 
     @property
@@ -223,10 +258,14 @@ class _ReportAttempts:
         assert self._running.report is not None  # noqa: S101
         return self._running.report
 
-    def replace_too_large(self, report: PendingReport, answer: ReportAnswer) -> PendingReport:
-        """Replace a report that is too large for the server by one that says so, and return the new report."""
+    @property
+    def is_suspension(self) -> bool:
+        """Whether the report suspends the task until one of its durable steps stops waiting."""
+        return bool(self._result.suspended)
+
+    def replace(self, report: PendingReport, small: PendingReport) -> PendingReport:
+        """Replace a report that the server does not accept by one that fails the task, and return the new report."""
         self.is_replaced = True
-        small = make_too_large_report(report, answer)
         self._result = TaskResult.decode(small.body)
         logger.error("Task %s: %s", report.task_id, self._result.reason_for_incompletion)
         if self._journal is not None:
@@ -257,8 +296,8 @@ class _ReportAttempts:
         report, attempts, label = self._report, self._failures, self._running.label
         is_journaled = self._ensure_journaled()
         if self._journal is not None and is_journaled:
-            text = "Task update failed after %d attempts; the result of task_id=%s waits in %s and is sent again %s"
-            logger.error(text, attempts, report.task_id, self._journal.path, label)
+            text = "Task update failed after %d attempts; the result waits in %s and is sent again %s"
+            logger.error(text, attempts, self._journal.path, label)
         else:
             text = "Task update failed after %d attempts. Task result LOST for task_id=%s %s"
             logger.critical(text, attempts, report.task_id, label)
@@ -284,13 +323,13 @@ class _ReportAttempts:
         """Remove the report from the journal, and publish the verdict."""
         if self._journal is not None:
             self._journal.remove_soon(self._report)
-        running, task_id = self._running, self._running.task.task_id
+        running = self._running
         if verdict is Verdict.CANCELLED:
-            logger.warning("Result of task %s was discarded (CANCELLED): %s %s", task_id, message, running.label)
+            logger.warning("Result was discarded (CANCELLED): %s %s", message, running.label)
         elif verdict is Verdict.REJECTED:
-            logger.error("Report of task %s was REJECTED and is not sent again: %s %s", task_id, message, running.label)
+            logger.error("Report was REJECTED and is not sent again: %s %s", message, running.label)
         elif logger.isEnabledFor(logging.DEBUG):
-            logger.debug("Updated task %s successfully %s", task_id, running.label)
+            logger.debug("Updated task %s successfully %s", running.task.task_id, running.label)
         self._events.emit(
             TaskUpdateCompleted,
             *running.about,
@@ -348,13 +387,21 @@ def make_too_large_report(report: PendingReport, answer: ReportAnswer) -> Pendin
     """Return the report that replaces one that is too large for the server. It ends the task with a terminal error."""
     limit = "" if answer.max_body is None else f" of {answer.max_body} bytes"
     message = "" if answer.max_body is not None else f" (413: {answer.message})"
+    return make_failed_report(
+        report,
+        f"the result of {len(report.body)} bytes is over the server's limit{limit}{message}: "
+        "store large data elsewhere and return a reference to it",
+    )
+
+
+def make_failed_report(report: PendingReport, reason: str) -> PendingReport:
+    """Return the report that replaces one that the server does not accept. It ends the task with a terminal error."""
     result = TaskResult(
         task_id=report.task_id,
         workflow_instance_id=report.workflow_instance_id,
         worker_id=report.worker_id,
         status=TaskResultStatus.FAILED_WITH_TERMINAL_ERROR,
-        reason_for_incompletion=f"the result of {len(report.body)} bytes is over the server's limit{limit}{message}: "
-        "store large data elsewhere and return a reference to it"[:MAX_REASON_CHARS],
+        reason_for_incompletion=reason[:MAX_REASON_CHARS],
         lease_id=_lease_decoder.decode(report.body).lease_id,
         report_id=_new_report_id(),
     )

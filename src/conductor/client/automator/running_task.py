@@ -74,8 +74,8 @@ class RunningTask:
 
         self.stopped: Stop | None = None
         self.stop_reason = ""
-        #: True after a long parked poll: the lease may have begun when the poll was sent, or only now. The function is
-        #: not called before a heartbeat has confirmed the lease.
+        #: True after a long parked poll: the start of the lease is unknown, so it may expire soon. The function is not
+        #: called before a heartbeat has confirmed the lease.
         self.is_doubtful = now - grant.sent_at > self.response_timeout_s * DOUBT_SHARE
         self._confirmed = asyncio.Event() if self.is_doubtful else None
 
@@ -119,6 +119,10 @@ class RunningTask:
     def is_ours(self) -> bool:
         """Return whether the worker may report on the task."""
         return self.stopped is not Stop.LOST
+
+    def has_ended(self) -> bool:
+        """Return whether the report ends the task without a retry."""
+        return self.reported_as in ("COMPLETED", "FAILED_WITH_TERMINAL_ERROR") and self.is_ours()
 
     def is_over(self) -> bool:
         """Return whether the lease is released or lost."""

@@ -17,15 +17,19 @@ from conductor.client.automator.poller import AbandonedPoll, Parking, PollTask
 from conductor.client.automator.redelivery import Redelivery
 from conductor.client.automator.reporter import Reporter
 from conductor.client.automator.running_task import Stop
+from conductor.client.automator.step_file import StepFile, remove_old_files
+from conductor.client.automator.step_recorder import StepRecorder
 from conductor.client.event.task_runner_events import TaskLeaseExtended
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient, OnRequest
 from conductor.client.http.async_rest import ConductorError
 from conductor.common.machine import state_directory
-from conductor.protocol.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES, FEATURE_REPORT_AND_POLL
+from conductor.durable.errors import DurableError
+from conductor.protocol.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES, FEATURE_REPORT_AND_POLL, FEATURE_STEPS
 
 if TYPE_CHECKING:
     from conductor.client.automator.polled_tasks import Grant
+    from conductor.client.automator.running_task import RunningTask
     from conductor.client.configuration.configuration import Configuration
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
     from conductor.client.worker.resources import Resources
@@ -49,7 +53,7 @@ class Session:
         on_request: OnRequest | None = None,
         resources: Resources | None = None,
     ) -> None:
-        self._configuration = configuration
+        self.configuration = configuration
         self._on_request = on_request
         #: The dependencies that functions receive in addition to a task's input.
         self.resources = resources
@@ -75,11 +79,13 @@ class Session:
         self.reporter = Reporter(self.api, self._delivery, self.journal, events, clock)
         self._max_age_s = options.journal_max_age_seconds
         self._redelivery: asyncio.Task[None] | None = None
+        self._keeps_step_files = False
+        self._is_server_known = False
         self._abandoned_polls: set[AbandonedPoll] = set()
         self._user: asyncio.Task[Any] | None = None
 
     def _open_client(self, http_client: Any | None) -> AsyncApiClient:
-        client = AsyncApiClient(self._configuration, http_client=http_client, clock=self.clock)
+        client = AsyncApiClient(self.configuration, http_client=http_client, clock=self.clock)
         client.on_request = self._on_request
         return client
 
@@ -92,7 +98,7 @@ class Session:
         self._user = asyncio.current_task()
         if self.journal is not None:
             if self.journal.open():
-                logger.info("Result journal: %s", self.journal.path)
+                logger.debug("Result journal: %s", self.journal.path)
                 self.events.register(TaskLeaseExtended, self._on_lease_extended)
             self._redelivery = asyncio.create_task(self._make_redelivery(self.journal).run())
         return self
@@ -101,6 +107,7 @@ class Session:
         if self._redelivery is not None:
             self._redelivery.cancel()
             await asyncio.gather(self._redelivery, return_exceptions=True)
+        await self.reporter.close()
         self.leases.close()
         if self.journal is not None:
             self.events.unregister(TaskLeaseExtended, self._on_lease_extended)
@@ -108,6 +115,22 @@ class Session:
         await self.client.close()
         if not self._abandoned_polls:
             await self._parked_client.close()
+
+    def open_steps(self, running: RunningTask) -> StepRecorder | StepFile:
+        """Return the store for the durable steps of a task: the coordinator, or a file for another kind of server.
+
+        Raises:
+            DurableError: The server has no place for steps, and the journal is disabled.
+        """
+        if running.task.lease_id is not None and FEATURE_STEPS in self.features:
+            return StepRecorder(running, self._delivery, self.api, self.clock)
+        if self.journal is None:
+            raise DurableError("this server keeps no durable steps, and the journal that would keep them is disabled")
+        directory = self.journal.directory / "steps"
+        if not self._keeps_step_files:
+            self._keeps_step_files = True
+            remove_old_files(directory, self._max_age_s, self.clock)
+        return StepFile(running, directory, self.journal.server, self.client, self.clock)
 
     def _make_redelivery(self, journal: Journal) -> Redelivery:
         return Redelivery(journal, self._delivery, self.api, self.events, max_age_s=self._max_age_s, clock=self.clock)
@@ -118,11 +141,23 @@ class Session:
 
     def learn(self, features: frozenset[str], max_body: int | None) -> None:
         """Note the features and limits that the server announces with a poll answer."""
+        if not self._is_server_known:
+            self._is_server_known = True
+            # Most workers use no steps, so only what differs from the default is worth a line at INFO.
+            level = logging.DEBUG if FEATURE_STEPS in features else logging.INFO
+            logger.log(level, "Durable steps are kept %s", self._describe_step_store(features))
         self.features = features
         self.max_body = self._delivery.max_body = max_body
         self._delivery.takes_batches = FEATURE_BATCH_REPORTS in features
         self._delivery.brings_next = FEATURE_REPORT_AND_POLL in features
         self.parking.unlimited = self.leasing = FEATURE_LEASES in features
+
+    def _describe_step_store(self, features: frozenset[str]) -> str:
+        if FEATURE_STEPS in features:
+            return "by the coordinator"
+        if self.journal is None:
+            return "nowhere: the server is not a coordinator, and the journal is disabled"
+        return f"on this machine, because the server is not a coordinator: directory={self.journal.directory / 'steps'}"
 
     async def requeue_held_tasks(self, limit_s: float) -> None:
         """Requeue the tasks that the journal still holds."""

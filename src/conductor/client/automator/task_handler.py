@@ -188,9 +188,11 @@ class TaskHandler:
         workers = tuple(self.workers[number] for number in numbers)
         names = tuple(name_workers(self.workers)[number] for number in numbers)
         created = "\n".join(map(_format_created, workers))
-        logger.info("%s", created)
+        if self.configuration.logs_worker_options:
+            logger.info("%s", created)
         # If the program shows no logs, the worker process logs `created` instead.
-        is_logged = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
+        is_shown = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
+        is_logged = is_shown or not self.configuration.logs_worker_options
         spec = ChildSpec(
             name,
             workers,

@@ -1,8 +1,11 @@
-"""The spans of one task: the poll that delivered it, its execution and its report, all in one trace."""
+"""The spans of one task, all in one trace: its wait in the queue, the poll that delivered it, execution and report."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from conductor.common.clock import SYSTEM_CLOCK
+from conductor.telemetry.tracing import Tracer
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -11,13 +14,17 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from conductor.telemetry.tracing import Tracer
+    from conductor.client.http.models.task import Task
 
 
 def start_task_trace(
-    tracer: Tracer, about: tuple[str | None, ...], traceparent: object, waited_s: float
+    tracer: Tracer,
+    about: tuple[str | None, ...],
+    traceparent: object,
+    waited_s: float,
+    queued_ms: tuple[int, int] | None = None,
 ) -> TaskTrace | None:
-    """Record the span `poll …` of a task that has just arrived.
+    """Record the spans `poll …` and `queue wait …` of a task that has just arrived.
 
     The sampler decides about the whole task with this span: if it drops the span, the task has no other spans. The
     dropped span stays current in the asyncio task that carries the task, so that a sampler that follows the parent also
@@ -28,6 +35,7 @@ def start_task_trace(
         about: Task type, task id, worker id and workflow id.
         traceparent: The parent of the task's spans. Without a valid one the span `poll …` is the parent of the others.
         waited_s: How long the poll took, in seconds.
+        queued_ms: When the task entered its queue and left it, by the clock of the server; None if that is unknown.
 
     Returns:
         The trace of the task; None if the task is not sampled.
@@ -40,7 +48,24 @@ def start_task_trace(
         tracer.attach(poll)
         return None
     poll.end()
-    return TaskTrace(tracer, about, ids, tracer.add_to_context(poll) if parent is None else parent)
+    context = tracer.add_to_context(poll) if parent is None else parent
+    if queued_ms is not None:
+        entered_ms, left_ms = queued_ms
+        ago_s = (SYSTEM_CLOCK.wall_ms() - entered_ms) / 1000
+        wait = tracer.start_span(f"queue wait {task_type}", context, ids, kind="INTERNAL", seconds_ago=ago_s)
+        wait.end(left_ms * 1_000_000)
+    return TaskTrace(tracer, about, ids, context)
+
+
+def find_queue_times(task: Task) -> tuple[int, int] | None:
+    """Return when a task entered its queue and left it, in epoch milliseconds; None if the server does not say so.
+
+    The times of the server are about the first delivery, so they are unknown for a task that was delivered again.
+    """
+    entered_ms = task.scheduled_time + task.start_delay_in_seconds * 1000
+    if not task.scheduled_time or task.poll_count > 1 or task.start_time < entered_ms:
+        return None
+    return entered_ms, task.start_time
 
 
 class TaskTrace:

@@ -267,6 +267,11 @@ class WorkerGroup:
             for engine in self.engines:
                 telemetry.set_slots_in_use(engine.name, engine.slots_in_use)
                 telemetry.set_stuck(engine.name, engine.stuck)
+            if self._journal is not None:
+                waiting = self._journal.count_reports()
+                for worker in self._workers:
+                    task_type = worker.get_task_definition_name()
+                    telemetry.set_journal_reports(task_type, waiting[task_type])
             await self._clock.sleep(GAUGES_S)
 
     async def _keep_running(self, engine: Engine) -> None:

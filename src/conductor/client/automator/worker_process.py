@@ -41,7 +41,7 @@ READY_S = 20.0
 
 
 def is_loading_main() -> bool:
-    """Return whether this is a worker process that is importing the user's script, which must not start processes then.
+    """Return whether this worker process is importing the user's script, which must not start processes meanwhile.
 
     This is also true in a process that such a script forks: there the script's module is not yet the main module.
     """

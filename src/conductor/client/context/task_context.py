@@ -14,13 +14,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.common.text import escape_surrogates
 from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import MAX_CALLBACK_S
+
+if TYPE_CHECKING:
+    import asyncio
 
 _current: ContextVar[TaskContext | None] = ContextVar("conductor_task_context", default=None)
 _waiting_lock = threading.Lock()
@@ -71,6 +74,9 @@ class TaskContext:
         closed: Whether the function has ended.
         has_unsent_news: Whether there are log lines, output or progress that the worker has not sent.
         on_news: Called when `has_unsent_news` becomes True.
+        open_steps: Returns the store for durable steps and the event loop of the workers; None where steps are plain
+            calls.
+        durable: The durable steps of this attempt; created by the first of them.
     """
 
     def __init__(self, task: Task, worker_id: str = "", task_log_level: str | None = None) -> None:
@@ -84,6 +90,8 @@ class TaskContext:
         self.closed = False
         self.has_unsent_news = False
         self.on_news: Callable[[], None] | None = None
+        self.open_steps: Callable[[], tuple[Any, asyncio.AbstractEventLoop]] | None = None
+        self.durable: Any = None
         self._progress: tuple[float, float | None, str | None] | None = None
         self._cancel_reason: str | None = None
         self._waiting: threading.Event | None = None  # created by the first `wait_cancelled`

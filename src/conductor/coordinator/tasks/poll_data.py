@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from conductor.coordinator.limits import MAX_POLL_NAME_CHARS, MAX_POLLS_KEPT
+from conductor.coordinator.views.workers import WorkerPoll, WorkerPolls
 from conductor.protocol.json_types import JsonObject
 
 #: A queue is assumed to have workers if it was polled within this time.
@@ -20,10 +21,11 @@ class LastPoll(NamedTuple):
 
 
 class PollData:
-    """The last poll of each (task type, domain)."""
+    """The last poll of each (task type, domain), and of each worker for it."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], LastPoll] = {}
+        self._workers: dict[tuple[str | None, str, str], WorkerPoll] = {}
 
     def __iter__(self) -> Iterator[tuple[tuple[str, str], LastPoll]]:
         return iter(self._last.items())
@@ -37,6 +39,26 @@ class PollData:
         self._last[key] = LastPoll(worker_id, now_ms)
         if len(self._last) > MAX_POLLS_KEPT:
             del self._last[next(iter(self._last))]
+
+    def note_worker(self, key: tuple[str | None, str, str], now_ms: int, slots: int = 0, client: str = "") -> None:
+        """Record a poll of a worker, unless its names are too long.
+
+        If the poll has no `client`, the slots and the client of the worker's previous poll are kept.
+        """
+        workers = self._workers
+        before = workers.pop(key, None)  # re-inserted at the end, so that the oldest poll is first
+        if before is None:
+            if sum(len(name or "") for name in key) > MAX_POLL_NAME_CHARS:
+                return
+            if len(workers) >= MAX_POLLS_KEPT:
+                del workers[next(iter(workers))]
+        elif not client:
+            slots, client = before.slots, before.client
+        workers[key] = WorkerPoll(now_ms, slots, client)
+
+    def copy_workers(self) -> WorkerPolls:
+        """Return the last poll of each worker for each queue."""
+        return self._workers.copy()
 
     def is_active(self, task_type: str, domain: str, now_ms: int) -> bool:
         """Return whether a queue was polled within `ACTIVE_MS`."""

@@ -17,7 +17,14 @@ from conductor.coordinator.definitions.task_defs import TaskDef
 from conductor.coordinator.definitions.workflow_plan import OPERATORS_WITH_SCRIPTS, SYSTEM_DOMAIN
 from conductor.coordinator.limits import REQUEUED_PER_TRANSACTION
 from conductor.coordinator.request_errors import not_found
-from conductor.coordinator.server_metrics import GRANTED_TOTAL, NO_QUEUE, NO_VERDICT, REPORTS_TOTAL, TASKS_ENDED_TOTAL
+from conductor.coordinator.server_metrics import (
+    GRANTED_TOTAL,
+    LEASES_EXPIRED_TOTAL,
+    NO_QUEUE,
+    NO_VERDICT,
+    REPORTS_TOTAL,
+    TASKS_ENDED_TOTAL,
+)
 from conductor.coordinator.settings.placeholders import fill_secrets
 from conductor.coordinator.settings.secrets import Secrets
 from conductor.coordinator.store.row_cache import CachedTask, CachedWorkflow
@@ -45,6 +52,7 @@ from conductor.coordinator.store.statements import (
     TaskType,
 )
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.tasks import task_steps
 from conductor.coordinator.tasks.task_report import Outcome, Report
 from conductor.coordinator.views.task_views import TaskOwner, make_task_json
 from conductor.protocol.statuses import TaskStatus
@@ -55,6 +63,7 @@ logger = logging.getLogger(__name__)
 
 LEASE_OVER = "the lease of this task has ended"
 LEASE_ENDED = f"{LEASE_OVER}; its result was discarded"
+STEPS_NEED_LEASE = "steps are recorded only with the lease id of the task"
 OTHER_REPORT = "this lease was already reported with another report"
 #: A task stores at most this many of the workers that held it before.
 MAX_FORMER_WORKERS = 10
@@ -175,6 +184,8 @@ class TaskQueue:
 
     def _deliver(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, domain: str) -> dict[str, Any]:
         """Return a leased task in the form in which its worker receives it."""
+        if task.row.step_count:
+            task_steps.end_due_waits(tx, workflow, task)
         row, data, of = task.row, task.data, workflow.row
         snapshot = self._snapshots.get(tx, of.snapshot)
         answer = make_task_json(tx.ids, row, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
@@ -184,6 +195,8 @@ class TaskQueue:
         answer[LEASE_EXPIRES_AT] = row.lease_until_ms
         if of.traceparent is not None:
             answer[TRACEPARENT] = of.traceparent
+        if row.step_count:
+            task_steps.deliver(tx, row, answer)
         return answer
 
     def _add_secrets(self, task: dict[str, Any], data: TaskData, defined: SnapshotTask, domain: str) -> None:
@@ -205,6 +218,11 @@ class TaskQueue:
             known = {name: self._secrets.value(name) for name in names}
             task["runtimeMetadata"] = {name: value for name, value in known.items() if value is not None}
 
+    def type_and_operator(self, tx: Tx, report: Report) -> tuple[str, str]:
+        """Return the type and the operator of the task that a report is about."""
+        _, task = _find(tx, report)
+        return task.name, task.row.operator
+
     # -- heartbeat ------------------------------------------------------------------------------------------------
 
     def judge_heartbeat(self, tx: Tx, report: Report) -> Outcome:
@@ -212,6 +230,8 @@ class TaskQueue:
         workflow, task = _find(tx, report)
         row, task_id = task.row, report.task_id or ""
         if report.lease_id is None:
+            if report.steps:
+                return Outcome(task_id, Verdict.REJECTED, 400, STEPS_NEED_LEASE)
             if row.lease_until_ms is not None and tx.now_ms < row.lease_until_ms:
                 self._extend(tx, workflow, task)
                 _store_progress(tx, workflow, task, report)
@@ -227,9 +247,10 @@ class TaskQueue:
             if own_report is not None and own_report[1] == Verdict.COMMITTED:
                 return Outcome(task_id, Verdict.COMMITTED)
             return Outcome(task_id, Verdict.CANCELLED, 409, LEASE_OVER)
+        waits = task_steps.record(tx, workflow, task, report) if report.steps else ()
         self._extend(tx, workflow, task)
         _store_progress(tx, workflow, task, report)
-        return Outcome(task_id, Verdict.COMMITTED, lease_expires_ms=task.row.lease_until_ms)
+        return Outcome(task_id, Verdict.COMMITTED, lease_expires_ms=task.row.lease_until_ms, new_waits=waits)
 
     def _extend(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
         lease_until_ms = max(task.row.lease_until_ms or 0, tx.now_ms + task.row.response_timeout_ms)
@@ -250,6 +271,8 @@ class TaskQueue:
         row, task_id = task.row, report.task_id or ""
         if report.status is None:
             return Outcome(task_id, None, 400, "a task update needs a status")
+        if report.steps or report.suspended:
+            return Outcome(task_id, Verdict.REJECTED, 400, STEPS_NEED_LEASE)
         if row.terminal and row.worker_id == report.worker_id and row.status == report.status:
             return Outcome(task_id, None, ended_queue=row.queue)  # the client repeats an update whose answer was lost
         if row.terminal or _has_lost(tx, row, report.worker_id):
@@ -293,13 +316,19 @@ class TaskQueue:
             "reason": report.reason_for_incompletion and report.reason,
             "reports": reports,
         }
+        waits = task_steps.record(tx, workflow, task, report) if report.steps else ()
         _store_logs(tx, report)
         if row.lease_until_ms is not None:
             self._wake_limited_polls(tx, row)
         if report.status == TaskStatus.IN_PROGRESS:
             workflow.update_task(tx, task, **payload)
-            self._return_to_queue(tx, workflow, task, report)
-            return Outcome(task_id, verdict)
+            if report.suspended and task.row.queue is not None and task.row.step_count:
+                self._suspend(tx, workflow, task, report)
+            else:
+                self._return_to_queue(tx, workflow, task, report)
+            return Outcome(task_id, verdict, new_waits=waits)
+        if report.forget_steps and row.step_count:
+            task_steps.forget(tx, workflow, task, report)
         expired = self._find_timeout(tx, workflow, task, report) if report.timed_out else None
         status = TaskStatus(report.status or "") if expired is None else TaskStatus.TIMED_OUT
         if expired is not None:
@@ -330,6 +359,33 @@ class TaskQueue:
             _undo_delivery(tx, workflow, task)
         self._put_in_queue(tx, workflow, task, report.worker_id, max(0, report.callback_after_seconds or 0))
 
+    def _suspend(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> None:
+        """Take the task from its worker until one of its steps stops waiting."""
+        is_ready, due_at_ms = task_steps.find_due(tx, task.row)
+        if is_ready:
+            self._put_in_queue(tx, workflow, task, report.worker_id)
+            return
+        update_task_and_wake(
+            tx,
+            workflow,
+            task,
+            status=TaskStatus.SCHEDULED,
+            suspended=task_steps.SUSPENDED,
+            worker_id=report.worker_id,
+            callback_after_s=0 if due_at_ms is None else max(0, (due_at_ms - tx.now_ms + 999) // 1000),
+            updated_ms=tx.now_ms,
+            lease_until_ms=None,
+            due_at_ms=due_at_ms,
+        )
+
+    def wake_suspended(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
+        """Note that one of a task's waits has ended: make the task ready, unless a worker holds it."""
+        row = task.row
+        if row.lease_until_ms is not None:
+            workflow.update_task(tx, task, suspended=task_steps.WOKEN)
+        elif row.suspended == task_steps.SUSPENDED and row.ready_since_ms is None:
+            self._put_in_queue(tx, workflow, task, row.worker_id)
+
     def _put_in_queue(
         self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, worker_id: str | None, delay_s: int = 0
     ) -> None:
@@ -345,6 +401,7 @@ class TaskQueue:
             lease_until_ms=None,
             ready_since_ms=None if delay_s else tx.now_ms,
             due_at_ms=tx.now_ms + delay_s * 1000 if delay_s else None,
+            suspended=0,
         )
         if not delay_s:
             self.announce_ready(tx, task.row.queue)
@@ -376,6 +433,8 @@ class TaskQueue:
 
     def run_again(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
         """Put an ended task, which has no open lease, into its queue again, under the same id."""
+        if task.row.step_count:
+            task_steps.forget_all(tx, workflow, task)
         former_workers = _add_former_worker(task.row, None)
         workflow.update_task(tx, task, former_workers=former_workers, poll_count=0, alerted=0)
         self._put_in_queue(tx, workflow, task, None)
@@ -493,7 +552,7 @@ class TaskQueue:
         if passed is None:
             self._make_due_task_ready(tx, workflow, task)
             return None
-        if not passed.always_retried and task_def.timeout_policy == "ALERT_ONLY":
+        if not passed.is_lease and task_def.timeout_policy == "ALERT_ONLY":
             logger.warning(
                 "Task exceeded a timeout, and its policy is ALERT_ONLY: task_id=%s ref=%s reason=%r",
                 tx.ids.task(row.pk),
@@ -502,8 +561,10 @@ class TaskQueue:
             )
             update_task_and_wake(tx, workflow, task, alerted=1)
             return None
+        if passed.is_lease:
+            tx.notes.count((LEASES_EXPIRED_TOTAL.name, task.name))
         self.end_task(tx, workflow, task, TaskStatus.TIMED_OUT, passed.reason)
-        ends_workflow = not passed.always_retried and task_def.timeout_policy == "TIME_OUT_WF"
+        ends_workflow = not passed.is_lease and task_def.timeout_policy == "TIME_OUT_WF"
         return ExpiredTask(row.workflow, row.pk, passed.reason, ends_workflow)
 
     def _make_due_task_ready(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
@@ -551,7 +612,7 @@ def _end_columns(tx: Tx, row: TaskRow, status: TaskStatus) -> dict[str, Any]:
         "due_at_ms": None,
         "wake_at_ms": None,
     }
-    # Without a queue, a SWITCH or DO_WHILE that runs again is not taken for one that waits for a script.
+    # The queue is cleared: a SWITCH or DO_WHILE that runs again would otherwise seem to wait for a script.
     return columns | {"queue": None} if row.operator in OPERATORS_WITH_SCRIPTS else columns
 
 
@@ -569,8 +630,8 @@ def _store_logs(tx: Tx, report: Report) -> None:
 
 class _PassedDeadline(NamedTuple):
     reason: str
-    #: Whether the task is retried as after a failure, whatever its timeout policy is.
-    always_retried: bool = False
+    #: Whether the lease has ended. The task is then retried, even if its timeout policy is not RETRY.
+    is_lease: bool = False
 
 
 def _next_wake(row: TaskRow) -> int | None:
@@ -602,7 +663,7 @@ def _find_passed_deadline(row: TaskRow, task_def: TaskDef, tx: Tx) -> _PassedDea
         return _PassedDeadline(f"pollTimeout: {row.poll_timeout_ms // 1000} {_exceeded(tx, row, task_def.name)}")
     if row.lease_until_ms is not None and now_ms >= row.lease_until_ms:
         reason = f"responseTimeout: {row.response_timeout_ms // 1000} {_exceeded(tx, row, task_def.name)}"
-        return _PassedDeadline(reason, always_retried=True)
+        return _PassedDeadline(reason, is_lease=True)
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +12,7 @@ from conductor.coordinator.request_errors import ApiError, invalid
 from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.statements import TASK_DATA
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.steps import Step, StepKey
 from conductor.protocol.wire import MAX_REASON_CHARS, NEXT_TASK, Verdict
 
 ReportedStatus = Literal["IN_PROGRESS", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "COMPLETED", "CANCELED"]
@@ -44,6 +45,12 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     timed_out: bool | None = None
     #: Whether the worker returns the task without having called its function, so that the delivery does not count.
     never_started: bool | None = None
+    #: Durable steps to record.
+    steps: list[Step] | None = None
+    #: With IN_PROGRESS: the task waits until one of its steps stops waiting.
+    suspended: bool | None = None
+    #: With FAILED: the failed steps whose exceptions have ended the attempt. The next attempt runs them again.
+    forget_steps: list[StepKey] | None = None
 
     def check(self) -> None:
         """Raise an ApiError if the report names no task or no workflow."""
@@ -85,6 +92,15 @@ def report_on(
     )
 
 
+class NewWait(NamedTuple):
+    """A durable step that has begun to wait for a message or a workflow."""
+
+    workflow: int
+    task: int
+    line: int
+    step: Step
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """The answer to a report or heartbeat."""
 
@@ -106,6 +122,8 @@ class Outcome(msgspec.Struct, frozen=True):
     is_repeated: bool = False
     #: The task that the worker gets with this answer.
     next_task: dict[str, Any] | None = None
+    #: The recorded steps of the task that have begun to wait for a message or a workflow.
+    new_waits: tuple[NewWait, ...] = ()
 
     def wire(self) -> dict[str, Any]:
         """Return the outcome as an element of the answer to a batch of reports."""

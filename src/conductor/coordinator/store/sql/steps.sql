@@ -1,0 +1,59 @@
+-- name: steps after
+-- The steps of a line after a key, in the order in which they were recorded.
+SELECT * FROM step WHERE line = ? AND pk > ? ORDER BY pk
+
+-- name: newest steps
+-- The newest steps of a line, with the first bytes of their results.
+SELECT name, number, kind, state, started_ms, ended_ms, due_at_ms, workflow, substr(result, 1, ?), length(result)
+FROM step WHERE line = ? ORDER BY pk DESC LIMIT ?
+
+-- name: step
+-- A step by its name and number.
+SELECT * FROM step WHERE line = ? AND name = ? AND number = ?
+
+-- name: waiting steps
+-- The steps of a line that wait, in the order in which they were recorded.
+SELECT * FROM step WHERE line = ? AND ended_ms IS NULL ORDER BY pk
+
+-- name: waiting for message
+-- The first step of a line that waits for a message with a name.
+SELECT * FROM step WHERE line = ? AND ended_ms IS NULL AND kind = 'MESSAGE' AND name = ? ORDER BY pk LIMIT 1
+
+-- name: step of workflow
+-- The waiting step that has started a workflow.
+SELECT * FROM step WHERE workflow = ? AND ended_ms IS NULL
+
+-- name: add step
+-- Record a step.
+INSERT INTO step (line, name, number, kind, state, fingerprint, result, started_ms, ended_ms, due_at_ms)
+VALUES (:line, :name, :number, :kind, :state, :fingerprint, :result, :started_ms, :ended_ms, :due_at_ms)
+
+-- name: end step
+-- End the wait of a step.
+UPDATE step SET state = ?, result = ?, ended_ms = ? WHERE pk = ?
+
+-- name: set workflow of step
+-- Note which workflow a step has started.
+UPDATE step SET workflow = ? WHERE line = ? AND name = ? AND number = ?
+
+-- name: forget step
+-- Remove a failed step, so that it runs again in the next attempt.
+DELETE FROM step WHERE line = ? AND name = ? AND number = ? AND state = 'FAILED'
+
+-- name: forget ended calls
+-- Remove the calls whose workflows have ended only because their parent had ended, so that a retry calls them again.
+DELETE FROM step
+WHERE line = ? AND kind = 'WORKFLOW' AND state = 'FAILED' AND CAST(result AS TEXT) LIKE '{"type":"EndedWithParent"%'
+
+-- name: remove steps
+-- Remove the steps of a line.
+DELETE FROM step WHERE line = ?
+
+-- name: remove steps of workflow
+-- Remove the steps of all tasks of a workflow.
+DELETE FROM step WHERE line IN (SELECT step_line FROM task WHERE workflow = ? AND step_count > 0)
+
+-- name: running calls
+-- The running workflows that the tasks of a workflow have started.
+SELECT w.pk FROM task t JOIN workflow w ON w.parent_task = t.pk
+WHERE t.workflow = ? AND w.ended_ms IS NULL

@@ -1,0 +1,295 @@
+"""The durable steps of tasks: recorded under a lease, delivered with the next attempt, and woken when they are over.
+
+Steps belong to a line of attempts: a retry is a new task that continues the line. A task whose function waits is
+suspended: it has no lease, and becomes ready when a sleep is over, a message has arrived, or a called workflow has
+ended. Waiting steps are ended when the task is delivered, so an outcome never changes after a worker has seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from conductor.coordinator.request_errors import ApiError, not_found
+from conductor.coordinator.store.ids import Ids
+from conductor.coordinator.store.row_cache import CachedTask, CachedWorkflow
+from conductor.coordinator.store.rows import StepRow, TaskRow
+from conductor.coordinator.store.statements import (
+    ADD_STEP,
+    END_STEP,
+    FORGET_ENDED_CALLS,
+    FORGET_STEP,
+    REMOVE_STEPS,
+    SET_WORKFLOW_OF_STEP,
+    STEP,
+    STEP_OF_WORKFLOW,
+    STEPS_AFTER,
+    TASK,
+    WAITING_FOR_MESSAGE,
+    WAITING_STEPS,
+)
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.tasks.task_report import NewWait, Report
+from conductor.protocol.json_types import JsonObject
+from conductor.protocol.steps import (
+    MAX_DELIVERED_STEP_BYTES,
+    MAX_STEP_BYTES,
+    MAX_STEP_BYTES_PER_TASK,
+    MAX_STEPS_PER_TASK,
+    STEP_PAGE_BYTES,
+    Step,
+    StepError,
+    StepKind,
+    StepState,
+    raw_bytes,
+)
+from conductor.protocol.wire import STEPS, STEPS_OMITTED, Verdict
+
+_encode = msgspec.json.encode
+_NULL = b"null"
+#: Values of `suspended`: the task waits for its steps, or one of its waits has ended while a worker holds the task.
+SUSPENDED, WOKEN = 1, 2
+#: The error type of a call whose workflow was terminated because its parent had ended. A retry calls it again.
+ENDED_WITH_PARENT = "EndedWithParent"
+
+
+def record(tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> tuple[NewWait, ...]:
+    """Record the steps of a report whose lease is open. Return those that wait for a message or a workflow.
+
+    A step that is recorded already is not recorded again.
+
+    Raises:
+        ApiError: A step is invalid (400), too large (413), or was recorded before with another result (409). Nothing is
+            changed.
+    """
+    row = task.row
+    steps = report.steps or []
+    new = _find_new(tx, row, steps)
+    if not new:
+        return ()
+    for step in new:
+        _check_step(step)
+    sizes = [_size(step) for step in new]
+    _check_size(row, new, sizes)
+    line = row.step_line or row.pk
+    for step in new:
+        has_ended = step.state != StepState.WAITING
+        result = step.result_json if step.error is None else _encode(step.error)
+        tx.run(
+            ADD_STEP,
+            line=line,
+            name=step.name,
+            number=step.number,
+            kind=step.kind.value,
+            state=step.state.value,
+            fingerprint=step.fingerprint,
+            result=result or _NULL if has_ended else None,
+            started_ms=step.started_at or tx.now_ms,
+            ended_ms=tx.now_ms if has_ended else None,
+            due_at_ms=None if has_ended or step.wait_ms is None else tx.now_ms + step.wait_ms,
+        )
+    workflow.update_task(
+        tx, task, step_line=line, step_count=row.step_count + len(new), step_bytes=row.step_bytes + sum(sizes)
+    )
+    waits = [step for step in new if step.state is StepState.WAITING and step.kind is not StepKind.SLEEP]
+    return tuple(NewWait(row.workflow, row.pk, line, step) for step in waits)
+
+
+def _find_new(tx: Tx, row: TaskRow, steps: Sequence[Step]) -> list[Step]:
+    """Return the steps that are not recorded yet."""
+    new: dict[tuple[str, int], Step] = {}
+    for step in steps:
+        known = tx.first(STEP, row.step_line, step.name, step.number) if row.step_count else None
+        if known is None:
+            if new.setdefault((step.name, step.number), step) != step:
+                raise ApiError(409, f"step {step.key} is twice in this report", verdict=Verdict.REJECTED)
+        elif not _is_same(step, known):
+            message = f"step {step.key} of this task was recorded before, with another fingerprint or result"
+            raise ApiError(409, message, verdict=Verdict.REJECTED)
+    return list(new.values())
+
+
+def _check_step(step: Step) -> None:
+    """Reject a step that no worker could read again, or that would wait forever."""
+    problem = None
+    if not step.name.isprintable():
+        problem = "its name has characters that are not printable"
+    elif step.state is StepState.WAITING and step.kind is StepKind.STEP:
+        problem = "a step that calls a function is recorded after the call, not while it waits"
+    elif step.state is StepState.WAITING and step.kind is StepKind.SLEEP and step.wait_ms is None:
+        problem = "a sleep needs waitMs"
+    error = step.error or StepError("", "")
+    try:
+        # The request was decoded without these parts.
+        for part in (step.result_json, raw_bytes(error.args), raw_bytes(error.attributes)):
+            if part:
+                msgspec.json.decode(part)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as invalid:
+        problem = f"its result or error is not valid JSON: {invalid}"
+    if problem is not None:
+        raise ApiError(400, f"step {step.name[:50]!r} cannot be recorded: {problem}", verdict=Verdict.REJECTED)
+
+
+def _is_same(step: Step, known: StepRow) -> bool:
+    if (step.kind, step.fingerprint) != (known.kind, known.fingerprint):
+        return False
+    if step.state is StepState.WAITING:
+        return True  # the recorded step may have ended in the meantime
+    result = step.result_json if step.error is None else _encode(step.error)
+    return step.state == known.state and (result or _NULL) == known.result
+
+
+def _size(step: Step) -> int:
+    """Return the bytes that a step takes. The input of a workflow is not stored with the step."""
+    error = 0 if step.error is None else len(_encode(step.error))
+    result = 0 if step.state is StepState.WAITING else len(step.result_json)
+    return len(step.name) + len(step.fingerprint) + result + error
+
+
+def _check_size(row: TaskRow, steps: Sequence[Step], sizes: Sequence[int]) -> None:
+    problem = None
+    for step in steps:
+        size = max(_size(step), len(step.result_json))
+        if size > MAX_STEP_BYTES:
+            problem = f"step {step.key} has {size} bytes; the limit is {MAX_STEP_BYTES} per step"
+    if row.step_bytes + sum(sizes) > MAX_STEP_BYTES_PER_TASK:
+        total = row.step_bytes + sum(sizes)
+        problem = f"the steps of this task have {total} bytes; the limit is {MAX_STEP_BYTES_PER_TASK} per task"
+    if row.step_count + len(steps) > MAX_STEPS_PER_TASK:
+        problem = f"this task has more than {MAX_STEPS_PER_TASK} steps"
+    if problem is not None:
+        raise ApiError(413, problem, verdict=Verdict.REJECTED)
+
+
+def forget(tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> None:
+    """Remove the failed steps that have ended this attempt, so that the next attempt runs them again."""
+    row = task.row
+    count, size = row.step_count, row.step_bytes
+    for name, number in report.forget_steps or ():
+        step = tx.first(STEP, row.step_line, name, number)
+        if step is not None and tx.run(FORGET_STEP, row.step_line, name, number):
+            count, size = count - 1, size - len(name) - len(step.fingerprint) - len(step.result or b"")
+    workflow.update_task(tx, task, step_count=count, step_bytes=max(0, size))
+
+
+def forget_all(tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
+    """Remove all steps of a task that runs again from its beginning."""
+    tx.run(REMOVE_STEPS, task.row.step_line)
+    workflow.update_task(tx, task, step_line=None, step_count=0, step_bytes=0, suspended=0)
+
+
+def inherit(tx: Tx, workflow: CachedWorkflow, previous: int) -> dict[str, Any]:
+    """Return the columns of a retry that link it to the steps of the previous attempt; empty without steps."""
+    before = workflow.task(tx, previous)
+    if before is None or not before.row.step_count:
+        return {}
+    row = before.row
+    # The count of the line may stay too high: it only serves as a limit.
+    tx.run(FORGET_ENDED_CALLS, row.step_line)
+    return {"step_line": row.step_line, "step_count": row.step_count, "step_bytes": row.step_bytes}
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def find_due(tx: Tx, row: TaskRow) -> tuple[bool, int | None]:
+    """Return whether a task that its worker suspends is ready at once; if not, when the first of its waits is over."""
+    if row.suspended == WOKEN:
+        return True, None
+    waits = tx.rows(WAITING_STEPS, row.step_line)
+    due = [step.due_at_ms for step in waits if step.due_at_ms is not None]
+    nearest = min(due, default=None)
+    return not waits or (nearest is not None and nearest <= tx.now_ms), nearest
+
+
+def end_due_waits(tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
+    """End the waits of a task whose time is over. Called when the task is delivered."""
+    for step in tx.rows(WAITING_STEPS, task.row.step_line):
+        if step.due_at_ms is not None and step.due_at_ms <= tx.now_ms:
+            tx.run(END_STEP, StepState.DONE.value, _NULL, tx.now_ms, step.pk)
+    workflow.update_task(tx, task, suspended=0)
+
+
+def end_wait(tx: Tx, step: StepRow, result: bytes | None, message: str | None = None, error_type: str = "") -> int:
+    """End the wait of a step with a result, or with the message of an error. Return the bytes of the result."""
+    state, stored = StepState.DONE, result
+    if stored is not None and len(stored) > MAX_STEP_BYTES:
+        message, stored = f"the result has {len(stored)} bytes; the limit is {MAX_STEP_BYTES} per step", None
+    if stored is None:
+        state, stored = StepState.FAILED, _encode({"type": error_type, "message": message or ""})
+    tx.run(END_STEP, state.value, stored, tx.now_ms, step.pk)
+    return len(stored)
+
+
+def find_call(tx: Tx, child: int) -> StepRow | None:
+    """Return the step that waits for a workflow."""
+    return tx.first(STEP_OF_WORKFLOW, child)
+
+
+def find_message_wait(tx: Tx, row: TaskRow, name: str) -> StepRow | None:
+    """Return the first step of a task that waits for a message with this name."""
+    return tx.first(WAITING_FOR_MESSAGE, row.step_line, name) if row.step_count else None
+
+
+def set_called_workflow(tx: Tx, wait: NewWait, child: int) -> None:
+    """Note which workflow a step has started."""
+    tx.run(SET_WORKFLOW_OF_STEP, child, wait.line, wait.step.name, wait.step.number)
+
+
+def find_step(tx: Tx, wait: NewWait) -> StepRow | None:
+    """Return the row of a step that has begun to wait."""
+    return tx.first(STEP, wait.line, wait.step.name, wait.step.number)
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_steps(tx: Tx, row: TaskRow, after: int = 0) -> list[StepRow]:
+    """Return the steps of a task's line after a key, in the order in which they were recorded."""
+    return tx.rows(STEPS_AFTER, row.step_line, after) if row.step_count else []
+
+
+def read_page(tx: Tx, task_id: str, after: int) -> JsonObject:
+    """Return a page of a task's steps, or raise a 404. `next` is the key after which the next page begins."""
+    row = tx.first(TASK, tx.ids.task_pk(task_id) or 0)
+    if row is None:
+        raise not_found(f"Task not found for taskId: {task_id}")
+    page: list[JsonObject] = []
+    size, last = 0, None
+    for step in read_steps(tx, row, after):
+        if page and size > STEP_PAGE_BYTES:
+            return {"steps": page, "next": last}
+        page.append(make_step_json(tx.ids, step))
+        size, last = size + len(step.result or b""), step.pk
+    return {"steps": page, "next": None}
+
+
+def deliver(tx: Tx, row: TaskRow, answer: JsonObject) -> None:
+    """Add the steps to a polled task. If they are too large for the answer, the worker reads them separately."""
+    if row.step_bytes > MAX_DELIVERED_STEP_BYTES:
+        answer[STEPS_OMITTED] = True
+    else:
+        answer[STEPS] = [make_step_json(tx.ids, step) for step in read_steps(tx, row)]
+
+
+def make_step_json(ids: Ids, step: StepRow) -> JsonObject:
+    """Return a step as workers and clients read it."""
+    found: JsonObject = {
+        "name": step.name,
+        "number": step.number,
+        "kind": step.kind,
+        "state": step.state,
+        "fingerprint": step.fingerprint,
+        "startedAt": step.started_ms,
+    }
+    if step.result is not None:
+        found["error" if step.state == StepState.FAILED else "result"] = msgspec.Raw(step.result)
+    if step.ended_ms is not None:
+        found["endedAt"] = step.ended_ms
+    if step.due_at_ms is not None:
+        found["dueAt"] = step.due_at_ms
+    if step.workflow is not None:
+        found["workflowId"] = ids.workflow(step.workflow)
+    return found

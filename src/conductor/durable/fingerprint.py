@@ -1,0 +1,77 @@
+"""Fingerprints of steps: the name of the function and a digest of its arguments, equal in every process."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
+from enum import Enum
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from conductor.client.worker.output import read_object_fields
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+#: Values nested deeper than this are compared only by their types.
+_MAX_DEPTH = 50
+
+
+def get_function_name(function: Callable[..., Any]) -> str:
+    """Return the qualified name of a function, also of one in a partial. For a callable object, return its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__qualname__", None)
+    return name if isinstance(name, str) else type(function).__qualname__
+
+
+def make_fingerprint(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Return the fingerprint of a call."""
+    while isinstance(function, functools.partial):
+        args = (*function.args, *args)
+        kwargs = {**function.keywords, **kwargs}
+        function = function.func
+    return f"{get_function_name(function)[:400]}:{digest((args, kwargs))}"
+
+
+def digest(value: object) -> str:
+    """Return a digest of a value that does not depend on the process: sets are sorted, and ids are not used."""
+    return blake2b(_encode(_describe(value, 0)), digest_size=8).hexdigest()
+
+
+def _describe(value: object, depth: int) -> object:
+    """Return JSON that is equal for equal values. A value whose fields cannot be read is described by its type."""
+    if isinstance(value, Enum):
+        return [_type_name(value), value.name]
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth > _MAX_DEPTH:
+        return _type_name(value)
+    if isinstance(value, Mapping):
+        pairs = [[_describe(key, depth + 1), _describe(item, depth + 1)] for key, item in value.items()]
+        return {"map": sorted(pairs, key=_encode)}
+    if isinstance(value, Set):
+        return {"set": sorted((_describe(item, depth + 1) for item in value), key=_encode)}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return [_describe(item, depth + 1) for item in value]
+    if isinstance(value, functools.partial):
+        return ["partial", *(_describe(part, depth + 1) for part in (value.func, value.args, value.keywords))]
+    if inspect.isroutine(value) or isinstance(value, type):
+        return get_function_name(value)
+    try:
+        fields = read_object_fields(value)
+        if fields is not None:
+            return {_type_name(value): _describe(fields, depth + 1)}
+        return msgspec.to_builtins(value)  # datetime, UUID, Decimal, bytes and the like
+    except Exception:  # the code of the object may raise anything, and other objects cannot be compared
+        return _type_name(value)
+
+
+def _type_name(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -1,0 +1,610 @@
+"""Runs one attempt of a task with durable steps: decides which steps run again and when the task is suspended.
+
+The operations `step`, `wait` and `version` are generators of effects (`Call`, `Do`). `drive` executes the effects on
+the event loop, and `drive_sync` on the thread of a `def`, so that no rule exists twice.
+
+A waiting branch does not suspend the task while another branch runs a step. If every branch waits, all waits raise
+`Suspended`, which ends the function. The executor then returns the task to the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import math
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from conductor.client.context.task_context import CURRENT_CONTEXT, TaskCancelled, TaskContext
+from conductor.client.worker.exception import NonRetryableException
+from conductor.client.worker.parameters import is_coroutine_function
+from conductor.durable.errors import DurableError, ReplayMismatch, StepTooLarge, Suspended
+from conductor.durable.fingerprint import digest, get_function_name, make_fingerprint
+from conductor.durable.values import decode_result, encode_error, encode_result, make_error
+from conductor.protocol.steps import (
+    MAX_STEP_BYTES,
+    MAX_STEP_NAME_CHARS,
+    MAX_WAIT_MS,
+    Step,
+    StepKey,
+    StepKind,
+    StepState,
+)
+
+#: A task is suspended only after the event loop has run this many rounds without a change, so that a branch that was
+#: just resumed can begin its next step.
+SETTLE_ROUNDS = 10
+
+#: Whether the caller is inside a step. A step inside another step is not recorded on its own.
+_inside_step: ContextVar[bool] = ContextVar("conductor_inside_step", default=False)
+
+
+class StepStore(Protocol):
+    """Keeps the steps of one attempt and of the attempts before it."""
+
+    async def load(self) -> list[Step]:
+        """Return the recorded steps. Waits that are over have ended."""
+
+    async def record(self, steps: list[Step]) -> None:
+        """Record steps, and return when they are stored.
+
+        Raises:
+            TaskCancelled: The worker has lost the task.
+            DurableError: The steps cannot be recorded.
+        """
+
+    def refuse(self, step: Step) -> str | None:
+        """Return why this store cannot record a wait, or None if it can."""
+
+    async def suspend(self, steps: list[Step]) -> tuple[list[Step], int]:
+        """Prepare the report that suspends the task.
+
+        Args:
+            steps: The steps that are not recorded yet.
+
+        Returns:
+            The steps that the report records, and the seconds until the next delivery.
+        """
+
+    def forget(self, keys: list[StepKey]) -> None:
+        """Remove failed steps, so that the next attempt runs them again."""
+
+    def remove(self) -> None:
+        """Remove the steps, because the task has ended."""
+
+
+class Options(NamedTuple):
+    """The options of a step."""
+
+    name: str | None = None
+    retries: int = 0
+    retry_delay_s: float = 1.0
+    timeout_s: float | None = None
+
+
+class Call(NamedTuple):
+    """An effect: call a function of the user."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    timeout_s: float | None
+
+
+class Do(NamedTuple):
+    """An effect: await a coroutine of this module on the workers' event loop."""
+
+    work: Callable[[], Awaitable[Any]]
+
+
+Effects: TypeAlias = Generator[Call | Do, Any, Any]
+
+
+class _Failure(NamedTuple):
+    """A step that has failed in this attempt. It is recorded if the program continues with another step."""
+
+    step: Step
+    error: BaseException
+
+
+class _Wait(NamedTuple):
+    step: Step
+    future: asyncio.Future[None]
+    timer: asyncio.TimerHandle | None
+
+
+#: Called before and after a step is recorded, with the run, the step, and whether it is recorded. For tests.
+on_record: Callable[[DurableRun, Step, bool], None] | None = None
+
+
+class DurableRun:
+    """The steps of one attempt. The lock protects all fields, because a `def` and the event loop use them."""
+
+    def __init__(self, context: TaskContext, store: StepStore, loop: asyncio.AbstractEventLoop) -> None:
+        self._context = context
+        self._store = store
+        self.loop = loop
+        self._lock = threading.RLock()
+        self._loading: asyncio.Task[None] | None = None
+        self._loaded_at_s = 0.0
+        #: The recorded steps, and the keys of those that the program has not reached in this attempt.
+        self._recorded: dict[StepKey, Step] | None = None
+        self._unused: set[StepKey] = set()
+        self._numbers: dict[str, int] = {}
+        self._running: set[str] = set()
+        #: Failures of this attempt that may have to be recorded, and the exceptions of all failed steps.
+        self._failures: list[_Failure] = []
+        self._errors: dict[StepKey, BaseException] = {}
+        #: `_new_waits` are not recorded yet. `_waits` are all open waits.
+        self._new_waits: list[Step] = []
+        self._waits: dict[StepKey, _Wait] = {}
+        #: The number of operations in progress that are not waits.
+        self._active = 0
+        self._changes = 0
+        self._is_settling = False
+        self.is_suspended = False
+        self._is_closed = False
+
+    @property
+    def workflow_id(self) -> str:
+        """The id of the workflow of the task."""
+        return self._context.workflow_instance_id
+
+    # -- the operations, as generators of effects -----------------------------------------------------------------
+
+    def step(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: Options,
+        fingerprint: str | None = None,
+    ) -> Effects:
+        """Run a function once, and return its recorded result."""
+        name = options.name or _name_of(function)
+        if fingerprint is None:
+            fingerprint = make_fingerprint(function, args, kwargs)
+        if self._recorded is None:
+            yield Do(self._load)
+        key = self._enter(name)
+        try:
+            known = self._find(key, StepKind.STEP, fingerprint)
+            if known is not None:
+                if known.state is StepState.FAILED:
+                    raise self._note_error(key, make_error(known))
+                return decode_result(known.result_json, function, known.key)
+            if self._failures or self._new_waits:
+                yield Do(self._flush)
+            started_ms = _now_ms()
+            new = Step(name=name, number=key[1], fingerprint=fingerprint, started_at=started_ms)
+            for left in range(options.retries, -1, -1):
+                try:
+                    value = yield Call(function, args, kwargs, options.timeout_s)
+                    break
+                except (TaskCancelled, NonRetryableException) as error:
+                    self._note_failure(new, error)
+                    raise
+                except Exception as error:
+                    if not left:
+                        self._note_failure(new, error)
+                        raise
+                yield Do(functools.partial(asyncio.sleep, options.retry_delay_s))
+            encoded = encode_result(value, new.key)
+            if len(encoded) > MAX_STEP_BYTES:
+                raise StepTooLarge(
+                    f"the result of step {new.key} has {len(encoded)} bytes; the limit is {MAX_STEP_BYTES} per step; "
+                    "store large data elsewhere and return a reference to it"
+                )
+            result = decode_result(encoded, function, new.key)
+            new.result = msgspec.Raw(encoded)
+            yield Do(functools.partial(self._record, new))
+            return result
+        finally:
+            self._leave(key)
+
+    def wait(self, step: Step) -> Effects:
+        """Wait for a time, a message or a workflow. Return the result as decoded JSON."""
+        reason = self._store.refuse(step)
+        if reason is not None:
+            raise DurableError(reason)
+        if self._recorded is None:
+            yield Do(self._load)
+        key = self._enter(step.name)
+        try:
+            known = self._find(key, step.kind, step.fingerprint)
+            if known is None:
+                step.number = key[1]
+                step.started_at = _now_ms()
+                with self._lock:
+                    self._new_waits.append(step)
+            elif known.state is StepState.FAILED:
+                known.workflow_name = step.workflow_name
+                raise self._note_error(key, make_error(known))
+            elif known.state is StepState.DONE:
+                return msgspec.json.decode(known.result_json) if known.result_json else None
+            yield Do(functools.partial(self._wait, known or step))
+            return None
+        finally:
+            self._leave(key)
+
+    def version(self, change: str) -> Effects:
+        """Return whether the program had the change when the task first reached this line."""
+        if self._recorded is None:
+            yield Do(self._load)
+        name = f"version {change}"
+        with self._lock:
+            is_new = (name, self._numbers.get(name, 0) + 1) in self._unused or not self._unused
+        return (yield from self.step(lambda: is_new, (), {}, Options(name), ""))
+
+    # -- the state ------------------------------------------------------------------------------------------------
+
+    def _enter(self, name: str) -> StepKey:
+        """Begin an operation. Return its name and number."""
+        if not 0 < len(name) <= MAX_STEP_NAME_CHARS or not name.isprintable():
+            raise DurableError(
+                f"a step needs a name of 1 to {MAX_STEP_NAME_CHARS} printable characters, not {name[:50]!r}"
+            )
+        with self._lock:
+            if self.is_suspended or self._is_closed:
+                raise Suspended
+            if name in self._running:
+                raise DurableError(
+                    f"two steps named {name!r} run at the same time, so a replay could not tell them apart; "
+                    "give parallel steps different names with name="
+                )
+            self._running.add(name)
+            number = self._numbers[name] = self._numbers.get(name, 0) + 1
+            self._active += 1
+            self._changes += 1
+            return name, number
+
+    def _leave(self, key: StepKey) -> None:
+        with self._lock:
+            self._running.discard(key[0])
+            self._active -= 1
+            self._changes += 1
+            has_waits = bool(self._waits)
+        if has_waits:
+            self._call_on_loop(self._settle_soon)
+
+    def _find(self, key: StepKey, kind: StepKind, fingerprint: str) -> Step | None:
+        """Return the recorded step; None if there is none.
+
+        Raises:
+            ReplayMismatch: The recorded step is another one.
+        """
+        with self._lock:
+            known = (self._recorded or {}).get(key)
+            self._unused.discard(key)
+        if known is None:
+            return None
+        if known.kind is not kind or known.fingerprint != fingerprint:
+            raise ReplayMismatch(
+                f"step {known.key} does not match its record: recorded was {known.kind} {known.fingerprint!r}, "
+                f"and the program now has {kind} {fingerprint!r}. The program has changed since this task began. "
+                'Run the old code if `durable.version("...")` returns False, '
+                "or give the changed program a new task type or workflow version"
+            )
+        return known
+
+    def _note_failure(self, step: Step, error: BaseException) -> None:
+        if isinstance(error, TaskCancelled):
+            return
+        with self._lock:
+            step.state, step.error = StepState.FAILED, encode_error(error)
+            self._failures.append(_Failure(step, error))
+            self._errors[step.name, step.number] = error
+
+    def _note_error(self, key: StepKey, error: Exception) -> Exception:
+        with self._lock:
+            self._errors[key] = error
+        return error
+
+    def _take_unrecorded(self) -> list[Step]:
+        with self._lock:
+            steps = [failure.step for failure in self._failures] + self._new_waits
+            self._failures, self._new_waits = [], []
+        return steps
+
+    # -- work on the event loop -----------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        """Load the recorded steps once, whichever branch comes first."""
+        if self._loading is None:
+            self._loading = asyncio.ensure_future(self._load_once())
+        await asyncio.shield(self._loading)
+
+    async def _load_once(self) -> None:
+        steps = await self._store.load()
+        self._loaded_at_s = self.loop.time()
+        with self._lock:
+            self._recorded = {(step.name, step.number): step for step in steps}
+            self._unused = set(self._recorded)
+
+    async def _record(self, step: Step) -> None:
+        if on_record is not None:
+            on_record(self, step, False)
+        if self.is_suspended:
+            raise Suspended
+        await self._store.record([*self._take_unrecorded(), step])
+        if on_record is not None:
+            on_record(self, step, True)
+
+    def kill(self) -> None:
+        """End the attempt as if its process had died: no step runs or is recorded afterwards. For tests.
+
+        Raises:
+            Suspended: Always.
+        """
+        with self._lock:
+            self.is_suspended = True
+            self._failures, self._new_waits = [], []
+            waits = list(self._waits.values())
+        for wait in waits:
+            if not wait.future.done():
+                wait.future.set_exception(Suspended())
+        raise Suspended
+
+    async def _flush(self) -> None:
+        steps = self._take_unrecorded()
+        if steps:
+            await self._store.record(steps)
+
+    async def _wait(self, step: Step) -> None:
+        """Wait until the step is over, or until all branches wait and the task is suspended."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        key, timer = (step.name, step.number), None
+        if step.kind is StepKind.SLEEP and step.wait_ms is not None:
+            # `wait_ms` of a recorded sleep is its remaining time, so the clocks of worker and server need not agree.
+            begin_s = self._loaded_at_s if key in (self._recorded or {}) else loop.time()
+            timer = loop.call_at(begin_s + step.wait_ms / 1000, _set_done, future)
+        with self._lock:
+            self._waits[key] = _Wait(step, future, timer)
+            self._active -= 1
+            self._changes += 1
+        self._settle_soon()
+        try:
+            await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+            with self._lock:
+                self._waits.pop(key, None)
+                self._active += 1
+                self._changes += 1
+
+    def _settle_soon(self) -> None:
+        if not self._is_settling:
+            self._is_settling = True
+            self.loop.call_soon(self._settle, SETTLE_ROUNDS, self._changes)
+
+    def _settle(self, rounds: int, changes: int) -> None:
+        """Suspend the task if all branches wait and nothing has changed for `SETTLE_ROUNDS` rounds of the loop."""
+        with self._lock:
+            if changes != self._changes:
+                rounds, changes = SETTLE_ROUNDS, self._changes
+            if rounds:
+                self.loop.call_soon(self._settle, rounds - 1, changes)
+                return
+            self._is_settling = False
+            if self._active or not self._waits or self._is_closed:
+                if self._new_waits:  # another branch runs: record the waits now, because they begin now
+                    self._spawn_flush()
+                return
+            if all(wait.future.done() for wait in self._waits.values()):
+                return
+            self.is_suspended = True
+            waits = list(self._waits.values())
+        for wait in waits:
+            if not wait.future.done():
+                wait.future.set_exception(Suspended())
+
+    def _spawn_flush(self) -> None:
+        flushing = asyncio.ensure_future(self._flush())
+        flushing.add_done_callback(self._on_flushed)
+
+    def _on_flushed(self, flushing: asyncio.Task[None]) -> None:
+        """Let all open waits raise the error if waits could not be recorded."""
+        error = None if flushing.cancelled() else flushing.exception()
+        if error is not None:
+            for wait in list(self._waits.values()):
+                if not wait.future.done():
+                    wait.future.set_exception(error)
+
+    def _call_on_loop(self, call: Callable[[], None]) -> None:
+        try:
+            self.loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            pass  # the loop is closed: the worker has ended
+
+    # -- the end of the attempt -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the attempt: branches that are still running can neither run nor record further steps."""
+        with self._lock:
+            self._is_closed = True
+            waits = list(self._waits.values())
+        for wait in waits:
+            if not wait.future.done():
+                wait.future.set_exception(Suspended())
+
+    async def suspend(self) -> tuple[list[Step], int]:
+        """Return the steps that the report of the suspended task records, and the seconds until its next delivery."""
+        return await self._store.suspend(self._take_unrecorded())
+
+    def forget_failures(self, error: BaseException) -> list[StepKey]:
+        """Forget the failed steps whose exceptions have ended the attempt, so that the next attempt runs them again."""
+        guilty = set(_list_causes(error))
+        keys = [key for key, failure in self._errors.items() if id(failure) in guilty]
+        self._store.forget(keys)
+        return keys
+
+    def remove(self) -> None:
+        """Remove the steps of a task whose end is reported."""
+        self._store.remove()
+
+    def list_unused(self) -> list[str]:
+        """Return the recorded steps that the program has not reached."""
+        with self._lock:
+            return [step.key for key, step in (self._recorded or {}).items() if key in self._unused]
+
+
+def _list_causes(error: BaseException | None) -> Generator[int, None, None]:
+    """Yield the ids of an exception, of its explicit causes, and of the members of exception groups."""
+    pending, seen = [error], set[int]()
+    while pending:
+        one = pending.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield id(one)
+        pending.append(one.__cause__)
+        if isinstance(one, BaseExceptionGroup):
+            pending += one.exceptions
+
+
+def _set_done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    name = get_function_name(function).rpartition(".")[2]
+    if name == "<lambda>":
+        raise DurableError('a lambda has no name: call step(lambda: ..., name="...")')
+    return name
+
+
+def make_wait_ms(seconds: float, what: str) -> int:
+    """Return a wait in milliseconds.
+
+    Raises:
+        ValueError: The time is negative, not finite or too long.
+    """
+    if not math.isfinite(seconds) or not 0 <= seconds * 1000 <= MAX_WAIT_MS:
+        raise ValueError(f"{what} must be 0 to {MAX_WAIT_MS // 1000} seconds, got {seconds}")
+    return math.ceil(seconds * 1000)
+
+
+# -- executing effects ------------------------------------------------------------------------------------------------
+
+
+async def drive(effects: Effects) -> Any:
+    """Execute the effects of an operation on the event loop. A `def` of the user runs on a thread."""
+    send: Callable[[Any], Call | Do] = effects.send
+    value: Any = None
+    while True:
+        try:
+            effect = send(value)
+        except StopIteration as end:
+            return end.value
+        try:
+            value = await (_call(effect) if isinstance(effect, Call) else effect.work())
+            send = effects.send
+        except BaseException as error:
+            value, send = error, effects.throw
+
+
+async def _call(call: Call) -> Any:
+    token = _inside_step.set(True)
+    try:
+        async with asyncio.timeout(call.timeout_s):
+            if is_coroutine_function(call.function):
+                return await call.function(*call.args, **call.kwargs)
+            value = await asyncio.to_thread(_call_function, call)
+            return await value if inspect.isawaitable(value) else value
+    finally:
+        _inside_step.reset(token)
+
+
+def drive_sync(effects: Effects, loop: asyncio.AbstractEventLoop | None) -> Any:
+    """Execute the effects of an operation on the thread of a `def`. Without a loop, only `Call` effects work."""
+    send: Callable[[Any], Call | Do] = effects.send
+    value: Any = None
+    while True:
+        try:
+            effect = send(value)
+        except StopIteration as end:
+            return end.value
+        try:
+            if isinstance(effect, Call):
+                value = _call_sync(effect)
+            else:
+                assert loop is not None  # noqa: S101
+                value = asyncio.run_coroutine_threadsafe(_await(effect.work), loop).result()
+            send = effects.send
+        except BaseException as error:
+            value, send = error, effects.throw
+
+
+async def _await(work: Callable[[], Awaitable[Any]]) -> Any:
+    return await work()
+
+
+def _call_sync(call: Call) -> Any:
+    if call.timeout_s is not None:
+        raise DurableError("timeout_s needs an async def worker, because a thread cannot be interrupted")
+    token = _inside_step.set(True)
+    try:
+        value = _call_function(call)
+        return asyncio.run(_wait_for(value)) if inspect.isawaitable(value) else value
+    finally:
+        _inside_step.reset(token)
+
+
+def _call_function(call: Call) -> Any:
+    try:
+        return call.function(*call.args, **call.kwargs)
+    except StopIteration as error:
+        # A future cannot hold it, so the task would wait forever. Python converts it in coroutines, too.
+        raise RuntimeError("the function of a step raised StopIteration") from error
+
+
+async def _wait_for(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+# -- the run of the current task --------------------------------------------------------------------------------------
+
+
+def current_run() -> DurableRun | None:
+    """Return the run of the current task; None outside a task, and inside a step.
+
+    Raises:
+        DurableError: The task runs where steps cannot be kept.
+    """
+    context = CURRENT_CONTEXT.get()
+    if context is None or _inside_step.get():
+        return None
+    run: DurableRun | None = context.durable
+    if run is None:
+        if context.cancelled:
+            raise TaskCancelled(context.cancel_reason)
+        if context.closed:
+            raise Suspended  # the task's function has ended, so a step of this branch could not be recorded
+        if context.open_steps is None:
+            return None
+        store, loop = context.open_steps()
+        run = context.durable = DurableRun(context, store, loop)
+    return run
+
+
+def is_inside_step() -> bool:
+    """Return whether the caller is inside a step."""
+    return _inside_step.get()
+
+
+def digest_input(value: object) -> str:
+    """Return the fingerprint of the input of a workflow."""
+    return digest(value)

@@ -1,0 +1,187 @@
+"""The replay check and the killer of the test kit, and random programs with crashes between any two of their steps."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conductor import durable
+from conductor.client.http.models.task_def import TaskDef
+from conductor.client.worker.worker import Worker
+from conductor.client.workflow import ConductorWorkflow
+from conductor.client.workflow.task.simple_task import SimpleTask
+from conductor.durable import sync as blocking
+from conductor.testing import check_replay
+from conductor.testing.replay import MemorySteps, WorkerKiller, install_killer, run_to_end
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+async def onboard(name: str) -> dict[str, Any]:
+    number = await durable.step(double, 21)
+    await durable.sleep(days=1)
+    child = await durable.call("child", {"name": name})
+    answer = await durable.wait_for("approval", timeout_s=60)
+    late = await durable.wait_for("approval", timeout_s=60)
+    return {"number": number, "child": child, "by": answer and answer["by"], "late": late, "at": await durable.now()}
+
+
+def test_a_function_that_replays() -> None:
+    found = check_replay(onboard, "Ada", messages={"approval": [{"by": "Grace"}]}, calls={"child": {"n": 1}})
+    del found["at"]
+    assert found == {"number": 42, "child": {"n": 1}, "by": "Grace", "late": None}
+
+
+def test_the_first_difference_is_named() -> None:
+    runs: list[int] = []
+
+    async def chooses_by_chance() -> int:
+        runs.append(1)
+        return await durable.step(double, len(runs), name="first")
+
+    async def adds_a_step() -> None:
+        runs.append(1)
+        for number in range(len(runs)):
+            await durable.step(double, 1, name=f"step-{number}")
+
+    def returns_another_value() -> int:
+        runs.append(1)
+        blocking.step(double, 1)
+        return len(runs)
+
+    async def skips_a_step() -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            await durable.step(double, 1)
+
+    for function, message in [
+        (chooses_by_chance, "step first does not match its record"),
+        (adds_a_step, "it runs step step-1, which the first run did not record"),
+        (returns_another_value, "it returns 2, and the first run returned 1"),
+        (skips_a_step, "it does not run step double"),
+    ]:
+        runs.clear()
+        with pytest.raises(AssertionError, match=message):
+            check_replay(function)
+
+
+def test_a_worker_is_killed_between_two_lines(run_workflow: Any, kill_worker: WorkerKiller) -> None:
+    calls: list[str] = []
+
+    async def program() -> dict[str, Any]:
+        for name in ("a", "b", "c"):
+            await durable.step(calls.append, name, name=name)
+        return {"calls": len(calls)}
+
+    kill_worker.after_step(1)
+    kill_worker.before_record(3)
+    made = ConductorWorkflow(None, "w") >> SimpleTask("program", "p")
+    run = run_workflow(made, workers=[Worker("program", program, task_def=TaskDef(retry_count=0))])
+    assert run.output == {"calls": 4}
+    assert calls == ["a", "b", "c", "c"]  # the third step ran again, because it was not recorded
+    assert kill_worker.kills == 2
+    assert len(run.execution.tasks) == 1  # a death is not a failed attempt
+
+
+# -- random programs --------------------------------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    pass
+
+
+OPERATIONS = ("step", "refused", "sleep", "message", "call", "now", "version", "fork")
+
+
+class Model:
+    """A random program, its value, and how often each of its steps has run."""
+
+    def __init__(self, seed: int, length: int) -> None:
+        self.seed = seed
+        self.length = length
+        self.ran: Counter[str] = Counter()
+
+    def run_step(self, name: str, value: int) -> int:
+        self.ran[name] += 1
+        return value
+
+    def refuse(self, name: str) -> None:
+        self.ran[name] += 1
+        raise Refused(name)
+
+    async def program(self) -> list[Any]:
+        return await self.branch(random.Random(self.seed), "r", self.length, 0)
+
+    async def branch(self, rng: random.Random, path: str, length: int, depth: int) -> list[Any]:
+        """Run random operations. The result depends only on the seed."""
+        found: list[Any] = []
+        for place in range(length):
+            kind, name = rng.choice(OPERATIONS), f"{path}.{place}"
+            number = rng.randrange(100)
+            if kind == "step":
+                found.append(await durable.step(self.run_step, name, number, name=name))
+            elif kind == "refused":
+                try:
+                    await durable.step(self.refuse, name, name=name)
+                except Refused as error:
+                    found.append(str(error))
+            elif kind == "sleep":
+                await durable.sleep(number, name=name)
+            elif kind == "message":
+                found.append(await durable.wait_for(name, timeout_s=number))
+            elif kind == "call":
+                found.append(await durable.call("child", {"n": number}, name=name))
+            elif kind == "now":
+                await durable.now(name=name)
+            elif kind == "version":
+                found.append(await durable.version(name))
+            elif depth < 2:
+                parts = [(random.Random(rng.random()), f"{name}.{part}", rng.randrange(3)) for part in range(2)]
+                found.append(await asyncio.gather(*(self.branch(*part, depth + 1) for part in parts)))
+        return found
+
+
+def run_with_crashes(seed: int, length: int, points: list[tuple[int, bool]]) -> None:
+    """Run a random program without and with crashes, and compare results and effects."""
+    plain, crashed = Model(seed, length), Model(seed, length)
+    expected = asyncio.run(run_to_end(plain.program, MemorySteps(calls={"child": {"n": 1}})))
+    assert set(plain.ran.values()) <= {1}
+    killer = WorkerKiller()
+    for number, is_recorded in points:
+        (killer.after_step if is_recorded else killer.before_record)(number)
+    install_killer(killer)
+    try:
+        found = asyncio.run(run_to_end(crashed.program, MemorySteps(calls={"child": {"n": 1}})))
+    finally:
+        install_killer(None)
+    assert found == expected
+    assert crashed.ran.keys() == plain.ran.keys()
+    # A refused step runs again if the program had not continued to another step; other steps only before their record.
+    extra = sum(crashed.ran.values()) - sum(plain.ran.values())
+    assert extra == 0 or killer.kills
+
+
+CRASHES = st.lists(st.tuples(st.integers(1, 25), st.booleans()), max_size=6)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 8), CRASHES)
+def test_random_programs_have_the_same_result_with_crashes(
+    seed: int, length: int, points: list[tuple[int, bool]]
+) -> None:
+    run_with_crashes(seed, length, points)
+
+
+@pytest.mark.slow
+def test_many_random_programs_with_crashes() -> None:
+    rng = random.Random(7)
+    for _ in range(3000):
+        points = [(rng.randrange(1, 40), rng.random() < 0.5) for _ in range(rng.randrange(12))]
+        run_with_crashes(rng.randrange(2**32), rng.randrange(1, 14), points)

@@ -1,0 +1,437 @@
+"""Durable steps on a coordinator: what is recorded, what a replay skips, and what a failure leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from conductor import durable
+from conductor.client.http.models.task_def import TaskDef
+from conductor.client.worker.worker import Worker
+from conductor.client.workflow import ConductorWorkflow
+from conductor.client.workflow.task.simple_task import SimpleTask
+from conductor.durable import sync as blocking
+
+RETRIES = TaskDef(retry_count=3, retry_delay_seconds=0)
+
+
+def one_task(name: str = "program") -> ConductorWorkflow:
+    return ConductorWorkflow(None, "w") >> SimpleTask(name, "p")
+
+
+def worker(function: Any, task_def: TaskDef = RETRIES, name: str = "program") -> Worker:
+    return Worker(name, function, task_def=task_def)
+
+
+class Calls(list[Any]):
+    """Functions that record their calls."""
+
+    def note(self, value: Any) -> Any:
+        self.append(value)
+        return value
+
+    async def note_async(self, value: Any) -> Any:
+        return self.note(value)
+
+
+@dataclass
+class Account:
+    number: int
+    owner: str
+
+
+class Declined(Exception):
+    def __init__(self, card: str, *, code: int) -> None:
+        super().__init__(f"{card} declined")
+        self.code = code
+
+
+def test_a_retry_replays_the_steps_of_the_attempts_before_it(run_workflow: Any) -> None:
+    calls, attempts = Calls(), Calls()
+
+    async def program() -> dict[str, Any]:
+        attempts.note(1)
+        first = await durable.step(calls.note, "a", name="first")
+        second = await durable.step(calls.note_async, "b", name="second")
+        third = await durable.step(calls.note, "c", name="second")
+        if len(attempts) < 3:
+            raise RuntimeError("try again")
+        return {"all": [first, second, third]}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.output == {"all": ["a", "b", "c"]}
+    assert (calls, len(attempts)) == (["a", "b", "c"], 3)
+
+
+def test_a_def_replays_too_and_results_have_their_types(run_workflow: Any) -> None:
+    calls, attempts, threads = Calls(), Calls(), set()
+
+    def open_account(owner: str) -> Account:
+        threads.add(threading.current_thread())
+        return Account(calls.note(7), owner)
+
+    def program() -> dict[str, Any]:
+        threads.add(threading.current_thread())
+        account = blocking.step(open_account, "Ada")
+        assert isinstance(account, Account)
+        if len(attempts.note(attempts) or attempts) < 2:
+            raise RuntimeError("try again")
+        return {"owner": account.owner, "number": account.number}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.output == {"owner": "Ada", "number": 7}
+    assert calls == [7]
+    assert len(threads) <= 2  # the step runs on the thread of its program
+
+
+def test_an_exception_that_the_program_catches_is_recorded(run_workflow: Any) -> None:
+    calls, codes = Calls(), Calls()
+
+    def charge(card: str) -> None:
+        calls.note(card)
+        raise Declined(card, code=51)
+
+    async def program() -> dict[str, Any]:
+        try:
+            await durable.step(charge, "visa")
+        except Declined as error:
+            codes.note((error.code, str(error)))
+            await durable.step(calls.note, "invoice", name="invoice")
+        if len(codes) < 2:
+            raise RuntimeError("try again")
+        return {}
+
+    run_workflow(one_task(), workers=[worker(program)]).output  # noqa: B018
+    assert calls == ["visa", "invoice"]
+    assert codes == [(51, "visa declined")] * 2
+
+
+def test_a_step_whose_iterator_is_empty_fails_instead_of_waiting_forever(run_workflow: Any) -> None:
+    async def program() -> dict[str, Any]:
+        await durable.step(next, iter([]), name="first")
+        return {}
+
+    def blocking_program() -> dict[str, Any]:
+        blocking.step(next, iter([]), name="first")
+        return {}
+
+    for function in (program, blocking_program):
+        run = run_workflow(one_task(), workers=[worker(function, TaskDef(retry_count=0))])
+        (task,) = run.execution.tasks
+        assert (task.status, "raised StopIteration" in task.reason_for_incompletion) == ("FAILED", True)
+
+
+def test_an_exception_that_ends_the_attempt_is_not_recorded(run_workflow: Any) -> None:
+    calls = Calls()
+
+    async def flaky(name: str) -> str:
+        if calls.note(name) and calls.count(name) < 2:
+            raise RuntimeError(name)
+        return name
+
+    async def slow(name: str) -> str:
+        await asyncio.sleep(0.01)
+        return await flaky(name)
+
+    async def program() -> dict[str, Any]:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(durable.step(flaky, "a", name="a"))
+            group.create_task(durable.step(slow, "b", name="b"))
+        return {"calls": len(calls)}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.status == "COMPLETED"
+
+
+def test_retries_inside_a_step(run_workflow: Any) -> None:
+    calls = Calls()
+
+    def flaky() -> int:
+        if len(calls.note(1) and calls) < 3:
+            raise RuntimeError("again")
+        return len(calls)
+
+    async def program() -> dict[str, Any]:
+        return {"tries": await durable.step(flaky, retries=2, retry_delay_s=0)}
+
+    assert run_workflow(one_task(), workers=[worker(program)]).output == {"tries": 3}
+
+
+def test_parallel_steps_of_one_name_are_an_error(run_workflow: Any) -> None:
+    calls = Calls()
+
+    async def program() -> dict[str, Any]:
+        await asyncio.gather(durable.step(calls.note_async, 1), durable.step(calls.note_async, 2))
+        return {}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.status == "FAILED"
+    (task,) = run.execution.tasks
+    assert task.status == "FAILED_WITH_TERMINAL_ERROR"
+    assert "two steps named 'note_async' run at the same time" in task.reason_for_incompletion
+    assert "name=" in task.reason_for_incompletion
+
+
+def test_a_changed_program_is_an_error_that_names_the_step(run_workflow: Any) -> None:
+    attempts, calls = Calls(), Calls()
+
+    async def program() -> dict[str, Any]:
+        await durable.step(calls.note, f"attempt {len(attempts.note(1) and attempts)}", name="first")
+        raise RuntimeError("try again")
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    last = run.execution.tasks[-1]
+    assert last.status == "FAILED_WITH_TERMINAL_ERROR"
+    assert "step first does not match its record" in last.reason_for_incompletion
+    assert "durable.version" in last.reason_for_incompletion
+    assert len(run.execution.tasks) == 2
+
+
+def test_version_tells_old_runs_from_new_ones(run_workflow: Any) -> None:
+    attempts = Calls()
+
+    async def program() -> dict[str, Any]:
+        attempt = len(attempts.note(1) and attempts)
+        await durable.step(attempts.note_async, "first", name="first") if attempt < 0 else None
+        is_changed = True if attempt == 1 else None
+        if attempt > 1:
+            is_changed = await durable.version("fix-7")
+        await durable.step(str, "x", name="after")
+        if attempt < 4:
+            raise RuntimeError("try again")
+        return {"old": is_changed, "new": await durable.version("fix-8")}
+
+    assert run_workflow(one_task(), workers=[worker(program)]).output == {"old": False, "new": True}
+
+
+def test_outside_a_task_steps_are_plain_calls() -> None:
+    calls = Calls()
+    assert blocking.step(calls.note, 1) == 1
+    assert blocking.version("x") is True
+    assert 0 <= blocking.random() < 1
+    blocking.sleep(days=9)
+    assert blocking.wait_for("approval") is None
+
+    async def program() -> list[Any]:
+        return [await durable.step(calls.note, 2), await durable.step(calls.note_async, 3)]
+
+    assert asyncio.run(program()) == [2, 3]
+
+
+def test_a_sleep_holds_nothing_and_ends_on_time(run_workflow: Any) -> None:
+    calls = Calls()
+
+    async def program() -> dict[str, Any]:
+        await durable.step(calls.note, "before", name="before")
+        await durable.sleep(days=3)
+        await durable.step(calls.note, "after", name="after")
+        return {"calls": len(calls)}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert (run.status, calls) == ("RUNNING", ["before"])
+    run.skip(days=2)
+    assert (run.status, calls) == ("RUNNING", ["before"])
+    assert run.skip(days=1).output == {"calls": 2}
+
+
+def test_parallel_branches_sleep_until_the_first_is_due(run_workflow: Any) -> None:
+    calls = Calls()
+
+    async def branch(name: str, days: int) -> None:
+        await durable.sleep(days=days, name=f"sleep-{name}")
+        await durable.step(calls.note, name, name=name)
+
+    async def program() -> dict[str, Any]:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(branch("a", 1))
+            group.create_task(branch("b", 3))
+        return {"calls": list(calls)}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert calls == []
+    run.skip(days=1)
+    assert (run.status, calls) == ("RUNNING", ["a"])
+    assert run.skip(days=2).output == {"calls": ["a", "b"]}
+
+
+def register_child(conductor_clients: Any, name: str, task: str) -> None:
+    child = ConductorWorkflow(None, name) >> SimpleTask(task, "t").input_parameter("n", "${workflow.input.n}")
+    conductor_clients.get_metadata_client().register_workflow_def(child.to_workflow_def(), overwrite=True)
+
+
+def test_a_program_waits_for_a_workflow_and_for_messages(run_workflow: Any, conductor_clients: Any) -> None:
+    register_child(conductor_clients, "child", "child_task")
+    calls = Calls()
+
+    def child_task(n: int) -> dict[str, int]:
+        calls.note(n)
+        return {"twice": 2 * n}
+
+    async def program() -> dict[str, Any]:
+        child = await durable.call("child", {"n": 21})
+        first = await durable.wait_for("approval")
+        second = await durable.wait_for("approval", timeout_s=60)
+        third = await durable.wait_for("approval", timeout_s=60)
+        return {"child": child["twice"], "by": [first and first["by"], second and second["by"], third]}
+
+    conductor_clients.get_metadata_client().register_task_def(TaskDef(name="child_task", retry_count=0))
+    run = run_workflow(one_task(), workers=[worker(program), worker(child_task, name="child_task")])
+    run.send("other", by="nobody")
+    assert [(step.key, step.state) for step in run.steps("p")] == [("child", "DONE"), ("approval", "WAITING")]
+    run.send("approval", by="Ada").send("approval", by="Grace")
+    assert run.skip(seconds=30).status == "RUNNING"
+    assert run.skip_sleeps().output == {"child": 42, "by": ["Ada", "Grace", None]}
+    assert calls == [21]
+
+
+def test_a_failed_call_names_the_workflow_and_its_reason(run_workflow: Any, conductor_clients: Any) -> None:
+    register_child(conductor_clients, "child", "child_task")
+    conductor_clients.get_metadata_client().register_task_def(TaskDef(name="child_task", retry_count=0))
+
+    def child_task(n: int) -> dict[str, int]:
+        raise ValueError(f"no {n}")
+
+    async def program() -> dict[str, Any]:
+        failures = []
+        for name in ("child", "nothing"):
+            try:
+                await durable.call(name, {"n": 21})
+            except durable.CallFailed as error:
+                failures.append((error.workflow_name, str(error)))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_run(durable.call("child", name="again")))
+                group.create_task(_run(durable.sleep(days=1)))
+        except* durable.CallFailed as errors:
+            failures += [(error.workflow_name, str(error)) for error in errors.exceptions]  # type: ignore[union-attr]
+        return {"failures": failures}
+
+    run = run_workflow(one_task(), workers=[worker(program), worker(child_task, name="child_task")])
+    first, second, third = run.output["failures"]
+    assert first[0] == "child"
+    assert first[1].startswith("workflow child.1/")
+    assert "no 21" in first[1]
+    assert second[1].startswith("workflow nothing could not be started: No such workflow defined. name=nothing")
+    assert third[0] == "child"
+
+
+async def _run(work: Any) -> Any:
+    return await work
+
+
+def test_the_views_show_the_steps_and_what_they_wait_for(run_workflow: Any, coordinator: Any) -> None:
+    async def program() -> dict[str, Any]:
+        await durable.step(len, "abc", name="measure")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_run(durable.sleep(hours=2)))
+            group.create_task(_run(durable.wait_for("approval")))
+        return {}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    with urlopen(f"{coordinator.url}/view/workflow/{run.workflow_id}") as answer:
+        details = json.load(answer)
+    (task,) = details["tasks"]
+    assert [(step["name"], step["state"], step.get("result")) for step in task["steps"]] == [
+        ("measure", "DONE", "3"),
+        ("sleep", "WAITING", None),
+        ("approval", "WAITING", None),
+    ]
+    assert task["steps"][1]["waits"].startswith("sleeps until ")
+    assert task["steps"][2]["waits"].startswith("waits for message approval since ")
+    assert details["waiting"]["kind"] == "steps"
+    assert details["waiting"]["sentence"].startswith("p sleeps until ")
+    shown = subprocess.run(
+        [sys.executable, "-m", "conductor.cli", "workflow", "show", run.workflow_id, "--url", coordinator.url],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert "p: 3 durable steps" in shown
+    assert "measure" in shown
+    assert "waits for message approval" in shown
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_lease_that_is_lost_in_a_step_records_nothing(
+    run_workflow: Any, conductor_clients: Any, is_async: bool
+) -> None:
+    calls, after = Calls(), Calls()
+    task_client = conductor_clients.get_task_client()
+
+    def lose_lease() -> int:
+        if len(calls.note(1) and calls) == 1:
+            task_client.requeue_pending_tasks("program")
+        return len(calls)
+
+    async def program() -> dict[str, Any]:
+        number = await durable.step(lose_lease)
+        return {"number": number, "after": await durable.step(after.note, number, name="after")}
+
+    def blocking_program() -> dict[str, Any]:
+        number = blocking.step(lose_lease)
+        return {"number": number, "after": blocking.step(after.note, number, name="after")}
+
+    run = run_workflow(one_task(), workers=[worker(program if is_async else blocking_program)])
+    assert run.output == {"number": 2, "after": 2}
+    assert after == [2]  # the program did not go on after the lost lease
+    assert [(step.key, step.result_json) for step in run.steps("p")] == [("lose_lease", b"2"), ("after", b"2")]
+
+
+def test_a_branch_that_survives_a_suspension_runs_no_step(run_workflow: Any) -> None:
+    calls = Calls()
+
+    async def program() -> dict[str, Any]:
+        await asyncio.gather(_run(durable.sleep(days=1)), return_exceptions=True)
+        try:
+            await durable.step(calls.note, "x", name="x")
+        except BaseException:
+            await durable.step(calls.note, "y", name="y")
+        return {"calls": list(calls)}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert (run.status, calls) == ("RUNNING", [])
+    assert run.skip(days=1).output == {"calls": ["x"]}
+
+
+def test_steps_beyond_a_limit_fail_the_task_with_the_limit(run_workflow: Any) -> None:
+    async def large() -> dict[str, Any]:
+        await durable.step(str.upper, "x" * (1024 * 1024), name="large")
+        return {}
+
+    async def sum_of_large() -> dict[str, Any]:
+        for number in range(11):
+            await durable.step(str.upper, "x" * 1_000_000, name=f"part-{number}")
+        return {}
+
+    async def large_call() -> dict[str, Any]:
+        for number in range(11):
+            try:
+                await durable.call("unknown", {"text": "x" * 1_000_000}, name=f"call-{number}")
+            except durable.CallFailed:
+                pass
+        return {}
+
+    async def wrong_name() -> dict[str, Any]:
+        await durable.step(len, "x", name="\udcff")
+        return {}
+
+    for program, message in [
+        (large, "the result of step large has"),
+        (sum_of_large, "the steps of this task have"),
+        (wrong_name, "printable characters"),
+    ]:
+        run = run_workflow(one_task(), workers=[worker(program)])
+        (task,) = run.execution.tasks
+        assert task.status == "FAILED_WITH_TERMINAL_ERROR"
+        assert message in task.reason_for_incompletion
+    # The input of a called workflow is stored with the workflow, not with the step.
+    assert run_workflow(one_task(), workers=[worker(large_call)]).status == "COMPLETED"
