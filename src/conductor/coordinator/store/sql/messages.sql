@@ -1,0 +1,24 @@
+-- name: add message
+-- Add a message to a workflow.
+INSERT INTO workflow_message (workflow, id, name, received_ms, payload) VALUES (?, ?, ?, ?, ?)
+
+-- name: messages
+-- The oldest messages to a workflow, after the first n.
+SELECT pk, id, received_ms, payload FROM workflow_message WHERE workflow = ? ORDER BY pk LIMIT ? OFFSET ?
+
+-- name: messages of name
+-- The oldest messages to a workflow that have a name.
+SELECT pk, id, received_ms, payload FROM workflow_message WHERE workflow = ? AND name = ? ORDER BY pk LIMIT ?
+
+-- name: message queue
+-- The number of messages to a workflow, their size, and when the newest one arrived.
+SELECT count(*), coalesce(sum(length(payload)), 0), coalesce(max(received_ms), 0)
+FROM workflow_message WHERE workflow = ?
+
+-- name: remove message
+-- Remove a message.
+DELETE FROM workflow_message WHERE pk = ?
+
+-- name: remove messages
+-- Remove all messages to a workflow.
+DELETE FROM workflow_message WHERE workflow = ?
