@@ -1,0 +1,155 @@
+"""Durable agents of the OpenAI Agents SDK: each model request and each call of a function tool is a step of the task.
+
+    from agents import Agent, RunConfig, Runner
+
+    from conductor import worker_task
+    from conductor.agents.openai_agents import ConductorModelProvider
+
+    agent = Agent(name="support", model="gpt-5", tools=[find_order])
+    config = RunConfig(model_provider=ConductorModelProvider())
+
+    @worker_task("answer_ticket")
+    async def answer_ticket(text: str) -> str:
+        return (await Runner.run(agent, text, run_config=config)).final_output
+
+If the worker dies, the next attempt of the task gets the recorded answers of the model and results of the tools, and
+continues after the last of them. Outside a task the agent runs as usual. Tools run one after the other, in the order in
+which the SDK starts them. If the model of an agent is an object instead of a name, use
+`Agent(model=DurableModel(...))`.
+
+A tool in `waiting_tools` runs outside a step, so it may wait: `await durable.wait_for("approval")`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from agents import FunctionTool, Model, ModelProvider, ModelResponse, MultiProvider, UserError
+from agents.tool_context import ToolContext
+from pydantic import TypeAdapter
+
+from conductor import durable
+from conductor.durable.run import DurableRun, current_run
+
+if TYPE_CHECKING:
+    from agents.items import TResponseStreamEvent
+
+_response = TypeAdapter(ModelResponse)
+#: The tool calls of one attempt run one after the other.
+_tool_turns: WeakKeyDictionary[DurableRun, asyncio.Lock] = WeakKeyDictionary()
+
+
+class DurableModel(Model):
+    """A model whose requests, and the calls of the function tools that it asks for, are steps.
+
+    Args:
+        model: The model that is called.
+        name: The name of the steps. Agents that run at the same time in one task need different names.
+        waiting_tools: The names of tools that run outside a step, because they wait or have steps of their own.
+        retries: How often a failed request is sent again.
+        retry_delay_s: The seconds between two requests.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        name: str = "model",
+        waiting_tools: Collection[str] = (),
+        retries: int = 0,
+        retry_delay_s: float = 1.0,
+    ) -> None:
+        self._model = model
+        self._name = name
+        self._waiting_tools = frozenset(waiting_tools)
+        self._retries = retries
+        self._retry_delay_s = retry_delay_s
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
+        """Return the response of the model, or on replay the recorded response."""
+        if current_run() is None:
+            return await self._model.get_response(*args, **kwargs)
+        tools = kwargs["tools"] if "tools" in kwargs else args[3]
+        for tool in tools:
+            if isinstance(tool, FunctionTool) and tool.name not in self._waiting_tools:
+                _make_durable(tool)
+
+        # A function without arguments, because the step is identified by its name and its number alone.
+        async def model_request() -> Any:
+            response = await self._model.get_response(*args, **kwargs)
+            return _response.dump_python(response, mode="json")
+
+        recorded = await durable.step(
+            model_request, name=self._name, retries=self._retries, retry_delay_s=self._retry_delay_s
+        )
+        return _response.validate_python(recorded)
+
+    def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[TResponseStreamEvent]:
+        """Stream the response of the model. Inside a task, this is an error.
+
+        Raises:
+            UserError: The agent runs inside a task.
+        """
+        if current_run() is not None:
+            raise UserError(
+                "a streamed response cannot be recorded as a durable step; "
+                "use Runner.run instead of Runner.run_streamed"
+            )
+        return self._model.stream_response(*args, **kwargs)
+
+    async def close(self) -> None:
+        """Close the model."""
+        await self._model.close()
+
+
+class ConductorModelProvider(ModelProvider):
+    """Provides durable models by name, for `RunConfig(model_provider=...)`.
+
+    Args:
+        provider: The provider of the models that are called; by default that of the SDK.
+        options: The other arguments of `DurableModel`.
+    """
+
+    def __init__(self, provider: ModelProvider | None = None, **options: Any) -> None:
+        self._provider = provider or MultiProvider()
+        self._options = options
+
+    def get_model(self, model_name: str | None) -> Model:
+        """Return the durable model with a name."""
+        return DurableModel(
+            self._provider.get_model(model_name), **{"name": f"model.{model_name or 'default'}", **self._options}
+        )
+
+    async def aclose(self) -> None:
+        """Close the provider."""
+        await self._provider.aclose()
+
+
+def _make_durable(tool: FunctionTool) -> None:
+    """Let a tool run as a step when it is called inside a task. Other calls are unchanged."""
+    invoke = tool.on_invoke_tool
+    if isinstance(invoke, _DurableTool):
+        return
+    tool.on_invoke_tool = _DurableTool(tool.name, invoke)
+
+
+class _DurableTool:
+    """Calls a tool as a step. The step has the call id in its name, which is the same on a replay."""
+
+    def __init__(self, name: str, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> None:
+        self._name = name
+        self._invoke = invoke
+
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
+        run = current_run()
+        if run is None:
+            return await self._invoke(context, arguments)
+
+        async def tool_call(_arguments: str) -> Any:
+            return await self._invoke(context, arguments)
+
+        async with _tool_turns.setdefault(run, asyncio.Lock()):
+            return await durable.step(tool_call, arguments, name=f"tool.{self._name}.{context.tool_call_id}")
