@@ -188,7 +188,15 @@ def test_an_older_file_is_brought_to_the_new_schema(tmp_path: Path) -> None:
         ALTER TABLE workflow DROP COLUMN traceparent;
         ALTER TABLE workflow DROP COLUMN restless;
         DROP TABLE suspect;
+        DROP INDEX workflow_failed;
+        DROP TABLE step;
+        ALTER TABLE workflow DROP COLUMN has_calls;
+        ALTER TABLE task DROP COLUMN step_line;
+        ALTER TABLE task DROP COLUMN step_count;
+        ALTER TABLE task DROP COLUMN step_bytes;
+        ALTER TABLE task DROP COLUMN suspended;
         DROP TABLE epoch;
+        DROP TABLE workflow_message;
         ALTER TABLE task DROP COLUMN granted_for;
         DROP TABLE termination;
         DROP TABLE turn;
@@ -198,6 +206,10 @@ def test_an_older_file_is_brought_to_the_new_schema(tmp_path: Path) -> None:
         DROP TABLE secret;
         DROP TABLE event_handler;
         DROP TABLE event;
+        DROP TABLE api_key;
+        DROP TABLE api_key_secret;
+        DROP TABLE audit;
+        ALTER TABLE workflow_data DROP COLUMN started_by;
         PRAGMA user_version = 1;
         """
     )
@@ -265,7 +277,13 @@ class TestOutputOfAWorkflow:
             harness.report(harness.poll_one(), outputData={"total": 7})
         db = sqlite3.connect(tmp_path / "a.db")
         db.executescript("UPDATE workflow_data SET output = CAST('{\"total\":6}' AS BLOB); DROP TABLE epoch;")
-        db.executescript("ALTER TABLE task DROP COLUMN granted_for")
+        db.executescript("DROP TABLE workflow_message")
+        db.executescript("DROP INDEX workflow_failed; ALTER TABLE task DROP COLUMN granted_for; DROP TABLE step")
+        db.executescript("ALTER TABLE workflow DROP COLUMN has_calls; ALTER TABLE task DROP COLUMN suspended")
+        for column in ("step_line", "step_count", "step_bytes"):
+            db.execute(f"ALTER TABLE task DROP COLUMN {column}")
+        db.executescript("DROP TABLE api_key; DROP TABLE api_key_secret; DROP TABLE audit")
+        db.executescript("ALTER TABLE workflow_data DROP COLUMN started_by")
         db.executescript("DROP TABLE termination; ALTER TABLE event DROP COLUMN actions; PRAGMA user_version = 4;")
         db.close()
         with Harness(tmp_path / "a.db", clock=harness.clock) as newer:

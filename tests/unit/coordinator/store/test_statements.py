@@ -36,7 +36,7 @@ def test_every_statement_begins_with_a_description(name: str) -> None:
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_the_rows_of_a_query_can_be_read(db: sqlite3.Connection, query: Query[object]) -> None:
-    named = re.findall(r":([a-z]+)", query.sql)
+    named = re.findall(r":([a-z_]+)", query.sql)
     cursor = db.execute(query.sql, dict.fromkeys(named, 0) if named else [0] * query.sql.count("?"))
     statuses = {"status": "FAILED"}
     columns = [statuses.get(column[0]) for column in cursor.description]

@@ -1,0 +1,233 @@
+"""Makes a database from a copy or from a replica, so that a coordinator can serve it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from conductor.common.machine import try_lock
+from conductor.coordinator.replication.litestream import LitestreamFailed, download, find_program, has_files
+from conductor.coordinator.replication.replica_url import PLACE_DIGITS, ReplicaUrl
+from conductor.coordinator.store.database_file import (
+    APPLICATION_ID,
+    StoreRefused,
+    begin_restored_epoch,
+    check,
+    refusal,
+)
+from conductor.coordinator.store.online_backup import BESIDE
+from conductor.coordinator.store.statements import RESTORED_STATE, SECRET, RestoredState
+
+#: The suffix of the database that a restore replaces.
+REPLACED_SUFFIX = ".replaced"
+_WORK_SUFFIX = ".restoring"
+#: Counts the rows of the attached database `old` that are missing or unfinished in the main database.
+_LOST_SINCE_COPY = """
+SELECT (SELECT count(*) FROM old.workflow
+        WHERE pk > coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'workflow'), 0)),
+       (SELECT count(*) FROM old.workflow AS o JOIN main.workflow AS n USING (pk)
+        WHERE o.ended_ms IS NOT NULL AND n.ended_ms IS NULL),
+       (SELECT count(*) FROM old.task AS o JOIN main.task AS n USING (pk) WHERE o.ended_ms > 0 AND n.ended_ms = 0)
+"""
+
+
+class LostSinceCopy(NamedTuple):
+    """Numbers of starts and ends that the replaced database records and the restored one does not."""
+
+    started_workflows: int
+    ended_workflows: int
+    ended_tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The result of a restore."""
+
+    #: The copy, or the replica without its password.
+    source: str
+    size: int
+    state: RestoredState
+    #: Work that only the replaced database records. None if no database was replaced, or it cannot be compared.
+    lost: LostSinceCopy | None
+    #: The new name of the replaced database; None if no database was replaced.
+    replaced: Path | None
+    #: Replicas that are newer than the restored one, with the reason why they were not used.
+    skipped: list[tuple[str, str]]
+
+
+def restore(source: str, database: Path, *, timestamp_ms: int | None = None, force: bool = False) -> Restored:
+    """Restore a database.
+
+    Args:
+        source: The file of a copy, the URL or directory of replicas, or that of one replica.
+        database: The file to create.
+        timestamp_ms: Restore the state at this time; only replicas have it.
+        force: Replace an existing file, which is renamed.
+
+    Raises:
+        StoreRefused: The file is in use, the source is unusable or damaged, or the file cannot be written.
+        InvalidReplicaUrl: The source is not a valid URL.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            work = _make_work_directory(database, stack)
+            _check_target(database, stack, force=force)
+            found = work / "database"
+            copy = Path(source)
+            skipped: list[tuple[str, str]] = []
+            if "://" not in source and not copy.is_dir():
+                shown = _copy(copy, found, timestamp_ms)
+            else:
+                shown, skipped = _fetch(ReplicaUrl.parse(source), found, timestamp_ms)
+            found.chmod(0o600)
+            return _install(found, database, shown, skipped)
+        except sqlite3.Error as error:
+            raise refusal(source, error) from error
+        except OSError as error:
+            raise StoreRefused(
+                f"cannot write {database}: {error.strerror}; make room or choose another file"
+            ) from error
+
+
+def _make_work_directory(database: Path, stack: contextlib.ExitStack) -> Path:
+    """Create a directory beside the database, and remove what a killed restore left in it."""
+    work = database.with_name(database.name + _WORK_SUFFIX)
+    work.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(work, os.O_RDONLY | os.O_CLOEXEC)
+    stack.callback(os.close, handle)
+    if not try_lock(handle):
+        raise StoreRefused(f"another restore to {database} is running; wait for its end")
+    stack.callback(shutil.rmtree, work, ignore_errors=True)
+    for left in work.iterdir():
+        left.unlink()
+    return work
+
+
+def _check_target(database: Path, stack: contextlib.ExitStack, *, force: bool) -> None:
+    """Reject a file that is in use, and lock an existing one until the restore has ended."""
+    try:
+        handle = os.open(database, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    stack.callback(os.close, handle)
+    if not database.is_file():
+        raise StoreRefused(f"{database} is not a file; choose another name")
+    if not try_lock(handle):
+        raise StoreRefused(f"{database} is in use by a coordinator; stop that one first, or choose another file")
+    if not force and database.stat().st_size:
+        raise StoreRefused(
+            f"{database} already exists; choose another file, or replace it with --force, "
+            f"which renames it to {database.name}{REPLACED_SUFFIX}"
+        )
+
+
+def _copy(copy: Path, target: Path, timestamp_ms: int | None) -> str:
+    if not copy.is_file():
+        raise StoreRefused(f"there is no copy {copy}; name the file of a copy, or the URL of a replica")
+    if timestamp_ms is not None:
+        raise StoreRefused(f"{copy} is a copy of one point in time; --timestamp needs a replica")
+    if Path(f"{copy}-wal").exists() and Path(f"{copy}-wal").stat().st_size:
+        raise StoreRefused(f"{copy} has a -wal file, so it is a database and not a copy; copy it with 'backup' first")
+    shutil.copyfile(copy, target)
+    return str(copy)
+
+
+def _fetch(url: ReplicaUrl, target: Path, timestamp_ms: int | None) -> tuple[str, list[tuple[str, str]]]:
+    """Restore the newest usable replica. Return its URL, and the newer replicas with the errors that ruled them out."""
+    program, skipped = find_program(), list[tuple[str, str]]()
+    at = None if timestamp_ms is None else datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    timestamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None
+    try:
+        replicas = [url] if url.is_place else _list_replicas(program, url)
+    except LitestreamFailed as error:
+        raise StoreRefused(f"{url.shown} cannot be read: {error}") from error
+    for replica in replicas:
+        try:
+            download(program, replica, target, timestamp)
+        except LitestreamFailed as error:
+            skipped.append((replica.shown, str(error)))
+            for left in target.parent.iterdir():
+                left.unlink()
+        else:
+            return replica.shown, skipped
+    if not skipped:
+        raise StoreRefused(f"there is no replica at {url.shown}; check the URL that --replicate was given")
+    tried = "; ".join(f"{shown}: {reason}" for shown, reason in skipped[:5])
+    raise StoreRefused(f"no replica at {url.shown} can be restored: {tried}")
+
+
+def _list_replicas(program: str, url: ReplicaUrl) -> list[ReplicaUrl]:
+    """Return the replicas below a URL, the newest first."""
+    directory = url.directory
+    if directory is not None:
+        if not directory.is_dir():
+            return []
+        names = [entry.name for entry in directory.iterdir() if len(entry.name) == PLACE_DIGITS]
+        return [url.at_place(number) for number in sorted((int(n) for n in names if n.isdigit()), reverse=True)]
+    # Litestream cannot list the replicas below a URL. Their numbers have no gaps, so search for the highest one.
+    if not has_files(program, url.at_place(1)):
+        return []
+    known, free = 1, 2
+    while has_files(program, url.at_place(free)):
+        known, free = free, free * 2
+    while free - known > 1:
+        middle = (known + free) // 2
+        known, free = (middle, free) if has_files(program, url.at_place(middle)) else (known, middle)
+    return [url.at_place(number) for number in range(known, 0, -1)]
+
+
+def _install(found: Path, database: Path, shown: str, skipped: list[tuple[str, str]]) -> Restored:
+    with contextlib.closing(sqlite3.connect(found)) as db:
+        if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise StoreRefused(f"{shown} is not the database of a coordinator")
+        check(db, shown, completely=True)
+    begin_restored_epoch(str(found))
+    with contextlib.closing(sqlite3.connect(found)) as db:
+        state = RestoredState(*db.execute(RESTORED_STATE.sql).fetchone())
+    lost = _find_lost(database, found)
+    _sync(found)
+    replaced = _move_aside(database)
+    found.rename(database)
+    _sync(database.parent.absolute())
+    return Restored(shown, database.stat().st_size, state, lost, replaced, skipped)
+
+
+def _find_lost(old: Path, new: Path) -> LostSinceCopy | None:
+    """Count the work that only the replaced database records. None if it is unreadable or has another origin."""
+    if not old.exists() or not old.stat().st_size:
+        return None
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(new)) as db:
+        db.execute("ATTACH ? AS old", (f"{old.absolute()}",))
+        (secret,) = db.execute(SECRET.sql).fetchone()
+        if db.execute("SELECT value FROM old.meta WHERE key = 'secret'").fetchone() == (secret,):
+            return LostSinceCopy(*db.execute(_LOST_SINCE_COPY).fetchone())
+    return None
+
+
+def _move_aside(database: Path) -> Path | None:
+    """Rename an existing database and its -wal file, and remove other files that belong to it."""
+    has_old = database.exists() and database.stat().st_size > 0
+    replaced = database.with_name(database.name + REPLACED_SUFFIX)
+    if has_old:
+        for suffix in BESIDE:
+            Path(f"{replaced}{suffix}").unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            Path(f"{database}-wal").rename(f"{replaced}-wal")
+        database.rename(replaced)
+    for suffix in BESIDE:
+        Path(f"{database}{suffix}").unlink(missing_ok=True)
+    return replaced if has_old else None
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

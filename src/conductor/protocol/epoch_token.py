@@ -1,0 +1,20 @@
+"""The token that names the epoch of a coordinator. Workers send the newest token that they have seen.
+
+A token is `<lineage>.<number>.<started>.<signature>`, in hexadecimal digits of fixed width. Tokens with the same
+lineage come from copies of one database. Of two such tokens, the one of the later epoch is the greater text. Workers
+only compare and repeat tokens. The signature is made with the secret of the database, so no client can invent a token.
+"""
+
+from __future__ import annotations
+
+LINEAGE_CHARS = 16
+#: Longer texts are not tokens.
+MAX_TOKEN_CHARS = 96
+
+
+def choose_newer_token(known: str | None, heard: str) -> str | None:
+    """Return the token to remember: of two tokens of one lineage the newer one, otherwise `heard`."""
+    if len(heard) > MAX_TOKEN_CHARS or not heard.isascii() or not heard.isprintable():
+        return known
+    same_lineage = known is not None and known[:LINEAGE_CHARS] == heard[:LINEAGE_CHARS]
+    return known if same_lineage and known is not None and known > heard else heard

@@ -1,0 +1,226 @@
+"""Litestream as a child of the coordinator, with the real program."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from conductor.coordinator import Coordinator
+from conductor.coordinator.replication.litestream import find_program
+from conductor.coordinator.store.database_file import StoreRefused
+from tests.unit.cli.program import CLI, Program, url_in
+from tests.unit.coordinator.replication.replica_fixture import (
+    call,
+    define,
+    needs_litestream,
+    places,
+    replication,
+    start,
+    until,
+    until_replicated,
+)
+
+pytestmark = pytest.mark.xdist_group("replication")
+
+
+def litestream_of(pid: int) -> psutil.Process:
+    def found() -> list[psutil.Process]:
+        children = psutil.Process(pid).children(recursive=True)
+        return [child for child in children if child.name() == "litestream"]
+
+    until(lambda: bool(found()))
+    return found()[0]
+
+
+def serve(place: Path, *options: str) -> Program:
+    return Program([*CLI, "serve", "--port", "0", "--database", "a.db", "--replicate", "replica", *options], place)
+
+
+@needs_litestream
+def test_the_state_of_the_replica_is_in_health_metrics_and_the_server_view(tmp_path: Path) -> None:
+    database, replica = tmp_path / "a.db", tmp_path / "replica"
+    with Coordinator(database, replicate=str(replica)) as coordinator:
+        define(coordinator.url)
+        start(coordinator.url)
+        until_replicated(database)
+        state = replication(coordinator.url)
+        assert state["running"]
+        assert state["lastError"] is None
+        assert state["bytes"] > 0
+        assert "url" not in state, "health needs no token"
+        assert call(coordinator.url, "GET", "/view/server")["replication"]["url"] == f"file://{replica}/000001"
+        metrics = call(coordinator.url.removesuffix("/api"), "GET", "/metrics")
+        assert "coordinator_replication_running 1.0" in metrics
+        assert "coordinator_replication_lag_seconds" in metrics
+    configuration = tmp_path / "a.db-replication" / "litestream.yml"
+    assert stat.S_IMODE(configuration.stat().st_mode) == 0o600
+    assert json.loads(configuration.read_text())["dbs"][0]["path"] == str(database)
+
+
+@needs_litestream
+def test_each_start_gets_a_place_of_its_own(tmp_path: Path) -> None:
+    replica = tmp_path / "replica"
+    for number in (1, 2):
+        with Coordinator(tmp_path / "a.db", replicate=str(replica)):
+            assert places(replica) == ["000001", "000002"][:number]
+    # A copy of the file knows the number of the last place, and does not use a place that is taken.
+    shutil.copy(tmp_path / "a.db", tmp_path / "b.db")
+    with (
+        Coordinator(tmp_path / "a.db", replicate=str(replica)) as one,
+        Coordinator(tmp_path / "b.db", replicate=str(replica)) as two,
+    ):
+        urls = [call(server.url, "GET", "/view/server")["replication"]["url"] for server in (one, two)]
+    assert urls == [f"file://{replica}/000003", f"file://{replica}/000004"]
+
+
+@needs_litestream
+def test_two_databases_cannot_share_a_url(tmp_path: Path) -> None:
+    replica = str(tmp_path / "replica")
+    with Coordinator(tmp_path / "a.db", replicate=replica):
+        pass
+    with pytest.raises(StoreRefused, match="already has replicas of another database"):
+        Coordinator(tmp_path / "b.db", replicate=replica).start()
+    assert places(tmp_path / "replica") == ["000001"]
+
+
+@needs_litestream
+def test_litestream_is_started_again_and_ends_with_the_coordinator(tmp_path: Path) -> None:
+    with serve(tmp_path) as program:
+        url = url_in(program.line_with("Coordinator at"))
+        first = litestream_of(program.pid)
+        first.kill()
+        until(lambda: replication(url)["lastError"] is not None)
+        until(lambda: litestream_of(program.pid).pid != first.pid)
+        until_replicated(tmp_path / "a.db")
+        until(lambda: replication(url)["lastError"] is None)
+        assert replication(url)["restarts"] == 1, "the error is dropped, the count is not"
+        second = litestream_of(program.pid)
+        program.send(signal.SIGKILL)
+        program.wait()
+        second.wait(60)
+    with serve(tmp_path) as program:
+        url = url_in(program.line_with("Coordinator at"))
+        until_replicated(tmp_path / "a.db")
+        child = litestream_of(program.pid)
+        program.send(signal.SIGTERM)
+        assert program.wait() == 0
+        child.wait(60)
+    assert places(tmp_path / "replica") == ["000001", "000002"]
+
+
+@needs_litestream
+def test_a_replica_whose_directory_has_disappeared_is_an_error(tmp_path: Path) -> None:
+    with serve(tmp_path) as program:
+        url = url_in(program.line_with("Coordinator at"))
+        until_replicated(tmp_path / "a.db")
+        assert replication(url)["lastError"] is None
+        (tmp_path / "replica").rename(tmp_path / "elsewhere")
+        define(url)  # Litestream copies only what is new, into a new directory
+        assert "have disappeared" in replication(url)["lastError"]
+        shutil.rmtree(tmp_path / "replica", ignore_errors=True)
+        (tmp_path / "elsewhere").rename(tmp_path / "replica")
+        until(lambda: replication(url)["lastError"] is None)
+
+
+@needs_litestream
+def test_a_password_of_the_url_is_not_in_the_process_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONDUCTOR_REPLICATE", "sftp://me:topsecret@127.0.0.1:1/replica")
+    command = [*CLI, "serve", "--port", "0", "--database", "a.db"]
+    with Program(command, tmp_path) as program:
+        url = url_in(program.line_with("Coordinator at"))
+        until(lambda: replication(url)["lastError"] is not None)
+        lines = [" ".join(child.cmdline()) for child in psutil.Process(program.pid).children(recursive=True)]
+        assert call(url, "GET", "/view/server")["replication"]["url"] == "sftp://me:***@127.0.0.1:1/replica"
+        shown = json.dumps([replication(url), lines])
+        define(url)
+        start(url)  # the coordinator works without its replica
+        program.send(signal.SIGTERM)
+        assert program.wait() == 0
+    assert "Replication failed" in program.output
+    assert "topsecret" not in shown + program.output
+
+
+def test_a_missing_program_is_an_error_that_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONDUCTOR_LITESTREAM", str(tmp_path / "nothing"))
+    with pytest.raises(StoreRefused, match=r"is not a program, .*install Litestream"):
+        find_program()
+    monkeypatch.delenv("CONDUCTOR_LITESTREAM")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    with pytest.raises(StoreRefused, match="litestream is not installed"):
+        Coordinator(tmp_path / "a.db", replicate="r").start()
+    assert not (tmp_path / "a.db").exists()
+
+
+def test_an_old_program_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "litestream"
+    old.write_text("#!/bin/sh\necho v0.3.13\n")
+    old.chmod(0o700)
+    monkeypatch.setenv("CONDUCTOR_LITESTREAM", str(old))
+    with pytest.raises(StoreRefused, match=r"is version 0\.3, which is too old"):
+        find_program()
+
+
+@needs_litestream
+def test_a_replica_that_cannot_be_written_is_reported_until_it_can_be(tmp_path: Path) -> None:
+    replica = tmp_path / "replica"
+    with Coordinator(tmp_path / "a.db", replicate=str(replica)) as coordinator:
+        define(coordinator.url)
+        until_replicated(tmp_path / "a.db")
+        place, away = replica / "000001", replica / "away"
+        place.rename(away)
+        place.write_bytes(b"not a directory")
+        start(coordinator.url)
+        until(lambda: replication(coordinator.url)["lastError"] is not None)
+        assert call(coordinator.url, "GET", "/health")["healthy"], "the coordinator works without its replica"
+        lagging = replication(coordinator.url)["lagS"]
+        until(lambda: replication(coordinator.url)["lagS"] > lagging)
+        place.unlink()
+        away.rename(place)
+        start(coordinator.url)
+        until(lambda: replication(coordinator.url)["lastError"] is None)
+        until_replicated(tmp_path / "a.db")
+
+
+@needs_litestream
+@pytest.mark.parametrize("url", ["/proc/nothing/replica", "/dev/null/replica"])
+def test_a_directory_that_cannot_be_written_stops_the_start(tmp_path: Path, url: str) -> None:
+    with pytest.raises(StoreRefused, match="choose a directory that can be written"):
+        Coordinator(tmp_path / "a.db", replicate=url).start()
+
+
+def test_a_start_does_not_wait_for_a_reader_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint that a reader such as Litestream prevents would otherwise wait for the busy timeout."""
+    with Coordinator(tmp_path / "a.db") as coordinator:
+        define(coordinator.url)
+    statements: list[str] = []
+    connect = sqlite3.connect
+
+    def connect_and_watch(*args: Any, **options: Any) -> sqlite3.Connection:
+        db: sqlite3.Connection = connect(*args, **options)
+        db.set_trace_callback(statements.append)
+        return db
+
+    with contextlib.closing(connect(tmp_path / "a.db")) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM meta").fetchone()
+        monkeypatch.setattr(sqlite3, "connect", connect_and_watch)
+        with Coordinator(tmp_path / "a.db") as coordinator:
+            start(coordinator.url)
+    checkpoint = statements.index("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert statements[checkpoint - 1] == "PRAGMA busy_timeout = 0"
+    assert statements[checkpoint + 1] == "PRAGMA busy_timeout = 5000"
+
+
+def test_memory_cannot_be_replicated() -> None:
+    with pytest.raises(StoreRefused, match=r"in memory|not installed"):
+        Coordinator(":memory:", replicate="replica").start()

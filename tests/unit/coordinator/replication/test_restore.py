@@ -1,0 +1,182 @@
+"""A restore from a copy or from a replica: what it checks, what it leaves alone, and what it says."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+
+from conductor.coordinator import Coordinator
+from conductor.coordinator.replication.replica_url import ReplicaUrl
+from conductor.coordinator.replication.restore import _list_replicas, restore
+from conductor.coordinator.store.database_file import StoreRefused
+from conductor.coordinator.store.online_backup import back_up
+from tests.unit.coordinator.replication.replica_fixture import (
+    call,
+    define,
+    needs_litestream,
+    start,
+    until_replicated,
+)
+
+pytestmark = pytest.mark.xdist_group("replication")
+
+
+def is_known(url: str, workflow: str) -> bool:
+    try:
+        call(url, "GET", f"/workflow/{workflow}/status")
+    except HTTPError as error:
+        error.close()
+        return False
+    return True
+
+
+def epochs(database: Path) -> list[int]:
+    with sqlite3.connect(database) as db:
+        found = [number for (number,) in db.execute("SELECT number FROM epoch ORDER BY number")]
+    db.close()
+    return found
+
+
+def make_copy(place: Path) -> tuple[Path, str, str]:
+    """Return a copy of `a.db`, a workflow in it, and a later workflow that only `a.db` has."""
+    with Coordinator(place / "a.db") as coordinator:
+        define(coordinator.url)
+        first = start(coordinator.url)
+        back_up(place / "a.db", place / "copy.db")
+        later = start(coordinator.url)
+    return place / "copy.db", first, later
+
+
+def test_a_copy_is_restored_into_a_new_epoch(tmp_path: Path) -> None:
+    copy, first, later = make_copy(tmp_path)
+    (tmp_path / "b.db-wal").write_bytes(b"of an old database")
+    restored = restore(str(copy), tmp_path / "b.db")
+    assert restored.state.running_workflows == 1
+    assert restored.lost is None
+    assert stat.S_IMODE((tmp_path / "b.db").stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.glob("b.db*")) == ["b.db"], "no other file is left"
+    assert epochs(tmp_path / "b.db") == [1, 1001], "restarts of the old coordinator stay below"
+    with Coordinator(tmp_path / "b.db") as coordinator:
+        assert is_known(coordinator.url, first)
+        assert not is_known(coordinator.url, later)
+
+
+def test_a_replaced_database_is_renamed_and_compared(tmp_path: Path) -> None:
+    copy, _, later = make_copy(tmp_path)
+    with pytest.raises(StoreRefused, match=r"already exists; .* --force"):
+        restore(str(copy), tmp_path / "a.db")
+    restored = restore(str(copy), tmp_path / "a.db", force=True)
+    assert restored.replaced == tmp_path / "a.db.replaced"
+    assert restored.lost is not None
+    assert restored.lost._asdict() == {"started_workflows": 1, "ended_workflows": 0, "ended_tasks": 0}
+    with Coordinator(tmp_path / "a.db.replaced") as coordinator:
+        assert is_known(coordinator.url, later), "nothing of the old database is lost"
+
+
+def test_a_database_in_use_is_not_replaced(tmp_path: Path) -> None:
+    copy, _, later = make_copy(tmp_path)
+    with Coordinator(tmp_path / "a.db") as coordinator:
+        with pytest.raises(StoreRefused, match="in use by a coordinator"):
+            restore(str(copy), tmp_path / "a.db", force=True)
+        assert is_known(coordinator.url, later)
+    assert not (tmp_path / "a.db.restoring").exists()
+
+
+def test_a_second_restore_at_the_same_time_is_refused(tmp_path: Path) -> None:
+    copy, _, _ = make_copy(tmp_path)
+    work = tmp_path / "b.db.restoring"
+    work.mkdir()
+    (work / "database").write_bytes(b"left by a killed restore")
+    with work.joinpath("database").open("rb"):
+        handle = os.open(work, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(StoreRefused, match="another restore"):
+            restore(str(copy), tmp_path / "b.db")
+        os.close(handle)
+    restore(str(copy), tmp_path / "b.db")
+    assert not work.exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda copy: copy.unlink(), "there is no copy"),
+        (lambda copy: copy.write_bytes(b"x" * 8192), "not a usable database"),
+        (lambda copy: copy.write_bytes(copy.read_bytes()[:-4096] + bytes(4096)), "damaged"),
+        (lambda copy: (copy.unlink(), sqlite3.connect(copy).execute("CREATE TABLE t (x)")), "not the database of"),
+        (lambda copy: Path(f"{copy}-wal").write_bytes(b"x"), "so it is a database and not a copy"),
+    ],
+)
+def test_an_unusable_copy_is_refused_and_replaces_nothing(tmp_path: Path, damage: Any, message: str) -> None:
+    copy, _, later = make_copy(tmp_path)
+    damage(copy)
+    with pytest.raises(StoreRefused, match=message):
+        restore(str(copy), tmp_path / "a.db", force=True)
+    with Coordinator(tmp_path / "a.db") as coordinator:
+        assert is_known(coordinator.url, later)
+
+
+@needs_litestream
+def test_the_newest_replica_is_restored_and_older_times_on_request(tmp_path: Path) -> None:
+    database, replica = tmp_path / "a.db", tmp_path / "replica"
+    with Coordinator(database, replicate=str(replica)) as coordinator:
+        define(coordinator.url)
+        first = start(coordinator.url)
+        until_replicated(database)
+        between_ms = call(coordinator.url, "GET", "/view/server")["nowMs"]
+    with Coordinator(database, replicate=str(replica)) as coordinator:
+        second = start(coordinator.url)
+        until_replicated(database)
+    newest = restore(str(replica), tmp_path / "b.db")
+    assert newest.source == f"file://{replica}/000002"
+    older = restore(f"file://{replica}", tmp_path / "c.db", timestamp_ms=between_ms)
+    assert older.source == f"file://{replica}/000001"
+    assert [shown for shown, _ in older.skipped] == [f"file://{replica}/000002"]
+    for restored, has_second in (("b.db", True), ("c.db", False)):
+        with Coordinator(tmp_path / restored, replicate=str(replica)) as coordinator:  # its number is known and free
+            assert is_known(coordinator.url, first)
+            assert is_known(coordinator.url, second) is has_second
+    with pytest.raises(StoreRefused, match="no replica at .* can be restored"):
+        restore(str(replica), tmp_path / "d.db", timestamp_ms=1)
+    assert not (tmp_path / "d.db").exists()
+
+
+@needs_litestream
+def test_a_place_without_a_replica_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(StoreRefused, match="there is no replica at"):
+        restore(str(tmp_path / "empty"), tmp_path / "b.db")
+    with pytest.raises(StoreRefused, match="there is no replica at"):
+        restore("file:///nothing/there", tmp_path / "b.db")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 9])
+def test_the_places_in_an_object_store_are_found_by_search(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    url = ReplicaUrl.parse("s3://bucket/path")
+    existing = {url.at_place(number) for number in range(1, count + 1)}
+    monkeypatch.setattr(
+        "conductor.coordinator.replication.restore.has_files", lambda _program, replica: replica in existing
+    )
+    assert _list_replicas("litestream", url) == [url.at_place(number) for number in range(count, 0, -1)]
+
+
+def test_a_killed_backup_leaves_no_file_for_ever(tmp_path: Path) -> None:
+    make_copy(tmp_path)
+    left, running = tmp_path / "copy.db.unfinished-1", tmp_path / "copy.db.unfinished-2"
+    left.write_bytes(b"left by a killed backup")
+    Path(f"{left}-journal").write_bytes(b"")
+    running.write_bytes(b"of a running backup")
+    with running.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        thread = threading.Thread(target=back_up, args=(tmp_path / "a.db", tmp_path / "copy.db"), kwargs={"keep": 2})
+        thread.start()
+        thread.join()
+    assert sorted(path.name for path in tmp_path.glob("copy.db*")) == ["copy.db", "copy.db.1", running.name]
