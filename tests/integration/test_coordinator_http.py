@@ -94,7 +94,7 @@ class TestPolling:
         for method in ("GET", "POST"):
             answer = api.request(method, f"/tasks/poll/batch/{name}", params={"timeout": 0})
             assert (answer.status_code, answer.json()) == (200, [])
-            assert answer.headers[FEATURES_HEADER] == "leases, batch-reports, report-and-poll"
+            assert answer.headers[FEATURES_HEADER] == "leases, batch-reports, report-and-poll, steps"
             assert answer.headers[MAX_BODY_HEADER] == "10485760"
 
     def test_an_empty_single_poll_is_204(self, api: httpx.Client, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from conductor.coordinator import Coordinator
 from conductor.coordinator.limits import MAX_SERIES_PER_METRIC
 from conductor.coordinator.server_metrics import METRICS, OTHER, Tally
+from conductor.coordinator.store.online_backup import back_up
 from conductor.testing import FakeClock
 
 Labels = frozenset[tuple[str, str]]
@@ -107,7 +109,8 @@ def test_every_figure_after_known_work(api: httpx.Client, clock: FakeClock) -> N
     assert found("coordinator_tasks_ended_total", taskType="pay", status="FAILED_WITH_TERMINAL_ERROR") == 1
     assert found("coordinator_reports_total", verdict="COMMITTED") == 2
     assert found("coordinator_reports_total", verdict="REJECTED") == 1
-    assert found.series("coordinator_reports_total") == [{"verdict": "COMMITTED"}, {"verdict": "REJECTED"}]
+    assert found("coordinator_reports_total", verdict="CANCELLED") == 0
+    assert len(found.series("coordinator_reports_total")) == 3
     assert found("coordinator_heartbeats_total", verdict="COMMITTED") == 1
     assert found("coordinator_request_seconds_count", method="POST", uri="/api/tasks", status="200") == 3
     assert found("coordinator_request_seconds_count", method="POST", uri="/api/tasks", status="409") == 1
@@ -119,6 +122,51 @@ def test_every_figure_after_known_work(api: httpx.Client, clock: FakeClock) -> N
     assert commits
     assert commits >= 10
     assert found("coordinator_commit_group_size_bucket", le="+Inf") == commits
+
+
+def test_lost_leases_and_retries_are_counted_o08(api: httpx.Client, clock: FakeClock) -> None:
+    task = {"name": "pay", "ownerEmail": "a@example.com", "retryDelaySeconds": 0, "responseTimeoutSeconds": 5}
+    assert api.post("/metadata/taskdefs", json=[{**task, "retryCount": 1}]).status_code == 200
+    start(api, "pay")
+    assert len(poll(api, "pay")) == 1
+    clock.advance(6)
+    (again,) = poll(api, "pay")
+    assert (again["retryCount"], report(api, again)) == (1, 200)
+    found = scraped(api)
+    assert found("coordinator_leases_expired_total", taskType="pay") == 1
+    assert found("coordinator_task_retries_total", taskType="pay") == 1
+    assert found("coordinator_schedules_late") == 0
+
+
+def test_the_process_its_disk_and_its_writer_are_measured_o08(api: httpx.Client, tmp_path: Path) -> None:
+    before = scraped(api)
+    for _ in range(10):
+        start(api, "pay")
+    found = scraped(api)
+    assert (found("process_cpu_seconds_total") or 0) > (before("process_cpu_seconds_total") or 0) > 0
+    assert (found("process_resident_memory_bytes") or 0) > 1 << 20
+    busy_s = found("coordinator_writer_busy_seconds_total") or 0
+    assert busy_s > (before("coordinator_writer_busy_seconds_total") or 0)
+    assert busy_s >= (before("coordinator_commit_seconds_sum") or 0)
+    disk = [found(f"coordinator_disk_{what}_bytes") or 0 for what in ("reserve", "free", "size")]
+    assert 0 < disk[0] < disk[2] >= disk[1] > 0
+    assert found("coordinator_last_backup_time_seconds") == 0
+    began_s = time.time()
+    back_up(tmp_path / "coordinator.db", tmp_path / "copy.db")
+    backup_s = scraped(api)("coordinator_last_backup_time_seconds") or 0
+    assert began_s - 1 <= backup_s <= time.time() + 1
+    with Coordinator() as in_memory, httpx.Client(base_url=in_memory.url) as other:
+        names = ("coordinator_disk_free_bytes", "coordinator_last_backup_time_seconds")
+        assert [scraped(other)(name) for name in names] == [None, None]
+
+
+def test_a_backup_whose_time_cannot_be_recorded_is_kept_o08(
+    coordinator: Coordinator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert coordinator.url
+    (tmp_path / "coordinator.db-backup").mkdir()
+    assert back_up(tmp_path / "coordinator.db", tmp_path / "copy.db") > 0
+    assert "Time of the backup could not be recorded" in caplog.text
 
 
 def test_a_queue_that_nobody_polls_is_told(api: httpx.Client, clock: FakeClock) -> None:
@@ -139,8 +187,9 @@ def test_all_that_is_scraped_is_declared_and_openmetrics_is_understood(api: http
     assert {name: family.type for name, family in families.items()} == {
         name: kind for name, kind in declared.items() if name in families
     }
-    # No heartbeat was sent; all other series exist.
-    assert set(declared) - set(families) == {"coordinator_heartbeats"}
+    # No heartbeat was sent, and there is no replica; all other series exist.
+    missing = {name for name in set(declared) - set(families) if not name.startswith("coordinator_replication")}
+    assert missing == {"coordinator_heartbeats", "coordinator_leases_expired", "coordinator_task_retries"}
 
 
 def test_requests_without_a_route_are_counted_together(api: httpx.Client) -> None:

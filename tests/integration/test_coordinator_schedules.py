@@ -181,16 +181,15 @@ def test_the_alarm_of_a_running_coordinator_starts_what_is_due_and_sleeps_until_
         note = {"name": "n", "taskReferenceName": "n", "type": "SET_VARIABLE", "inputParameters": {"a": 1}}
         api.post("/metadata/workflow", json={"name": "wf", "tasks": [note]}).raise_for_status()
         due_ms = saved(api, cronExpression="0 0 * * * *", startWorkflowRequest={"name": "wf"})["nextRunTime"]
-        clock.wait_sleeping(1)
+        clock.wait_sleeping(2)  # the timer, and the sweep of the audit trail
         clock.advance((due_ms - clock.wall_ms()) / 1000 - 1)
         assert api.get("/scheduler/search/executions").json()["totalHits"] == 0
         clock.advance(1)
-        clock.wait_sleeping(1)
+        clock.wait_sleeping(2)
         (run,) = api.get("/scheduler/search/executions").json()["results"]
         assert (run["state"], run["scheduledTime"]) == ("EXECUTED", due_ms)
         assert api.get(f"/workflow/{run['workflowId']}").json()["status"] == "COMPLETED"
-        # Two waits and no more: until the first moment, and until the next one an hour later.
-        assert clock.sleeps[-1] == pytest.approx(3600)
+        assert pytest.approx(3600) in clock.sleeps  # until the next due time
 
 
 class TestSchedulesOfOneWorkflow:

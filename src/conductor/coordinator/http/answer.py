@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import NamedTuple
 
 import msgspec
@@ -31,6 +31,8 @@ class Answer(NamedTuple):
     fallback: Callable[[], Awaitable[Answer]] | None = None
     #: The bytes of the answer budget that a large body holds until it is sent.
     reservation: Reservation | None = None
+    #: The parts of a body of unknown length, sent in place of `body`. The connection is closed after them.
+    stream: AsyncGenerator[bytes] | None = None
 
 
 #: Status 200 without a body, which Conductor sends for operations that return nothing.

@@ -19,13 +19,18 @@ from conductor.coordinator.http.memory_budget import (
 from conductor.coordinator.http.origins import Origins, check_content_type
 from conductor.coordinator.http.request import ApiRequest, RequestHead
 from conductor.coordinator.http.routing import Route, RouteTable
+from conductor.coordinator.http.web_ui import find_page_for_unknown_path
+from conductor.coordinator.keys.roles import OPEN, Access, Identity
 from conductor.coordinator.limits import MAX_BODY_BYTES
 from conductor.coordinator.request_errors import ApiError, bad_request
+from conductor.coordinator.server_metrics import REFUSED_TOTAL
 from conductor.coordinator.store.writer import StoreClosed, StoreError
+from conductor.protocol.wire import EPOCH_HEADER
 from conductor.telemetry import tracing
 
 logger = logging.getLogger(__name__)
 
+_EPOCH = EPOCH_HEADER.lower().encode()
 #: Largest total size of the request line and the headers.
 MAX_HEADER_BYTES = 64 * 1024
 #: Largest body on routes without a token.
@@ -33,19 +38,26 @@ MAX_PUBLIC_BODY_BYTES = 64 * 1024
 
 
 class App:
-    """Turns requests into answers. `check_token` raises a 401 for headers without a valid token."""
+    """Turns requests into answers.
+
+    Args:
+        core: The coordinator without HTTP.
+        routes: All routes.
+        origins: The hosts and web pages that may send requests.
+        identify: Returns the identity of the headers of a request, or raises a 401.
+    """
 
     def __init__(
         self,
         core: Core,
         routes: Iterable[Route],
         origins: Origins,
-        check_token: Callable[[Mapping[bytes, bytes]], None] | None = None,
+        identify: Callable[[Mapping[bytes, bytes]], Identity] = lambda _headers: OPEN,
     ) -> None:
         self._core = core
         self._routes = RouteTable(routes)
         self._origins = origins
-        self._check_token = check_token
+        self._identify = identify
         self.body_budget = MemoryBudget(BODY_BUDGET_BYTES, "large requests")
         self.answer_budget = MemoryBudget(ANSWER_BUDGET_BYTES, "large answers")
 
@@ -54,23 +66,35 @@ class App:
         began = time.perf_counter()
         head = incoming.head
         route: Route | None = None
+        answer: Answer | None
         reservation = Reservation(self.body_budget)
         try:
             self._check_head(head)
             route, params = self._routes.find(head.method, head.path)
             self._check_origin(route, head)
-            if self._check_token is not None and not route.public:
-                self._check_token(head.headers)
+            is_public = route.access is Access.PUBLIC
+            if is_public:
+                identity = OPEN
+            else:
+                identity = incoming.identity = self._identify(head.headers)
+                if route.access not in identity.levels:
+                    self._core.counts.add((REFUSED_TOTAL.name, "role"))
+                    raise _forbidden(route, identity)
+            self._check_epoch(route, head)
+            if route.starts_workflows:
+                self._core.store.disk.check_start()
             body = b""
             if head.method not in ("GET", "HEAD"):
-                limit = MAX_PUBLIC_BODY_BYTES if route.public else MAX_BODY_BYTES
+                limit = MAX_PUBLIC_BODY_BYTES if is_public else MAX_BODY_BYTES
                 body = await read_body(incoming, limit, reservation)
-            request = ApiRequest(head, params, body, self._core, incoming.on_disconnect)
+            request = ApiRequest(head, params, body, self._core, incoming.on_disconnect, identity)
             answer = await self._handle(route, request)
         except ConnectionResetError:
             return None
         except Exception as error:
-            answer = _answer_error(incoming, error)
+            is_unknown = route is None and isinstance(error, ApiError) and error.status == 404
+            answer = find_page_for_unknown_path(head) if is_unknown else None
+            answer = answer or _answer_error(incoming, error)
         finally:
             reservation.end()
         took_s = time.perf_counter() - began
@@ -88,6 +112,15 @@ class App:
         if head.host_count > 1:
             raise bad_request("a request has one Host header, not several")
         self._origins.check_host(head.http_version, headers)
+
+    def _check_epoch(self, route: Route, head: RequestHead) -> None:
+        """Check the client's epoch token. Raise a 503 for a change if a newer coordinator has taken over."""
+        fence = self._core.store.fence
+        token = head.headers.get(_EPOCH)
+        if token is not None and token != fence.token:
+            fence.check_token(token)
+        if fence.reason is not None and route.changes_something(head.method) and route.access is not Access.PUBLIC:
+            raise ApiError(503, fence.reason, retryable=True)
 
     def _check_origin(self, route: Route, head: RequestHead) -> None:
         headers = head.headers
@@ -135,8 +168,14 @@ async def _call_handler(route: Route, request: ApiRequest) -> Answer:
     parent = tracer.read_parent(request.header(b"traceparent"))
     attributes = {"http.request.method": method, "http.route": route.path}
     attributes |= {f"conductor.{name}": value for name, value in request.params.items()}
-    with tracer.start_current_span(f"{method} {route.path}", parent, attributes, kind="SERVER"):
+    with tracer.start_request_span(f"{method} {route.path}", parent, attributes, kind="SERVER"):
         return await route.handler(request)
+
+
+def _forbidden(route: Route, identity: Identity) -> ApiError:
+    has = ", ".join(sorted(identity.roles))
+    needs = route.access.describe()
+    return ApiError(403, f"key {identity.key} has role {has}, but {route.method} {route.path} needs role {needs}")
 
 
 def _answer_error(incoming: IncomingRequest, error: Exception) -> Answer:

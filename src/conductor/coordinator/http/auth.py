@@ -1,13 +1,10 @@
-"""Authentication: exchanges a key and a secret for a token, and checks that token on every other request."""
+"""Authentication: exchanges a key and a secret for a token, and finds the identity of every other request."""
 
 from __future__ import annotations
 
-import hmac
 import logging
-import secrets
 from collections import deque
 from collections.abc import Mapping
-from hashlib import blake2b
 
 import msgspec
 
@@ -15,13 +12,14 @@ from conductor.common.clock import Clock
 from conductor.coordinator.http.answer import Answer, as_json
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
-from conductor.coordinator.request_errors import ApiError
-from conductor.protocol.wire import AUTH_HEADER
+from conductor.coordinator.keys.key_store import Keys
+from conductor.coordinator.keys.roles import OPEN, Access, Identity
+from conductor.coordinator.keys.tokens import Tokens, read_token
+from conductor.coordinator.request_errors import ApiError, not_found
+from conductor.coordinator.server_metrics import REFUSED_TOTAL, Tally
 
 logger = logging.getLogger(__name__)
 
-#: How long a token is valid. Clients renew their token before it expires.
-TOKEN_LIFETIME_S = 3600
 #: After `FREE_FAILURES` wrong secrets within `FAILURES_WITHIN_S`, every token request is delayed by `DELAY_S`, also
 #: those with the right secret, so that the delay reveals nothing. At most `MAX_DELAYED` requests are delayed at a time,
 #: so that wrong secrets cannot lock out a client.
@@ -29,8 +27,6 @@ FREE_FAILURES = 5
 FAILURES_WITHIN_S = 60.0
 DELAY_S = 1.0
 MAX_DELAYED = 50
-
-_HEADER = AUTH_HEADER.lower().encode()
 
 
 class Credentials(msgspec.Struct, rename="camel"):
@@ -41,44 +37,41 @@ class Credentials(msgspec.Struct, rename="camel"):
 
 
 class Auth:
-    """Tokens for one key and secret. Each process signs them with its own random key, so a restart invalidates them."""
+    """Issues tokens, and finds the identity of a request. Without keys, every request is admitted."""
 
-    def __init__(self, key: str, secret: str, clock: Clock) -> None:
-        self._key = key.encode()
-        self._secret = secret.encode()
-        self._clock = clock
-        self._signing_key = secrets.token_bytes(32)
+    def __init__(self, keys: Keys, tokens: Tokens, counts: Tally, clock: Clock) -> None:
+        self._keys = keys
+        self._tokens = tokens
+        self._counts = counts
         self._failures = _Failures(clock)
 
     @property
     def routes(self) -> list[Route]:
         """The route that issues tokens."""
-        return [Route("POST", "/api/token", self.issue_token, public=True)]
+        return [Route("POST", "/api/token", self.issue_token, Access.PUBLIC)]
 
     async def issue_token(self, request: ApiRequest) -> Answer:
-        """POST /token: return a token for a key and its secret."""
+        """POST /token: return a token for a key and its secret; 404 if the coordinator has no keys."""
+        if not self._keys.are_required:
+            raise not_found("No static resource api/token.")
         credentials = request.json(Credentials)
         await self._failures.delay_request()
-        is_known_key = hmac.compare_digest(credentials.key_id.encode(), self._key)
-        # Key and secret are always both compared, so that the duration does not reveal which one was wrong.
-        if not hmac.compare_digest(credentials.key_secret.encode(), self._secret) or not is_known_key:
+        identity = self._keys.exchange(credentials.key_id, credentials.key_secret)
+        if identity is None:
             self._failures.add()
+            self._counts.add((REFUSED_TOTAL.name, "secret"))
             raise ApiError(401, "unknown key or wrong secret", code="INVALID_CREDENTIALS")
-        expires_s = self._clock.wall_ms() // 1000 + TOKEN_LIFETIME_S
-        return as_json({"token": f"{expires_s}.{self._sign(expires_s)}"})
+        return as_json({"token": self._tokens.issue(identity)})
 
-    def check(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raise a 401 unless the headers carry a valid token."""
-        token = headers.get(_HEADER, b"").decode("latin-1")
-        expires, _, signature = token.partition(".")
-        is_time = len(expires) <= 12 and expires.isdecimal()
-        if not is_time or not hmac.compare_digest(signature.encode(), self._sign(int(expires)).encode()):
-            raise ApiError(401, f"this coordinator requires a token in header {AUTH_HEADER}", code="INVALID_TOKEN")
-        if int(expires) * 1000 <= self._clock.wall_ms():
-            raise ApiError(401, "the token has expired", code="EXPIRED_TOKEN")
-
-    def _sign(self, expires_s: int) -> str:
-        return blake2b(b"%d" % expires_s, digest_size=24, key=self._signing_key).hexdigest()
+    def identify(self, headers: Mapping[bytes, bytes]) -> Identity:
+        """Return the identity of a request, or raise a 401 if its token is not valid."""
+        if not self._keys.are_required:
+            return OPEN
+        try:
+            return self._tokens.verify(read_token(headers))
+        except ApiError:
+            self._counts.add((REFUSED_TOTAL.name, "token"))
+            raise
 
 
 class _Failures:

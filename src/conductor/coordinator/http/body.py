@@ -12,6 +12,7 @@ from typing import Protocol
 
 from conductor.coordinator.http.memory_budget import Reservation
 from conductor.coordinator.http.request import RequestHead
+from conductor.coordinator.keys.roles import Identity
 from conductor.coordinator.request_errors import ApiError
 
 #: A body that takes longer than this to arrive is rejected with 408.
@@ -102,11 +103,13 @@ class IncomingBody:
 class IncomingRequest:
     """A request on a connection, from its head to the end of its body."""
 
-    __slots__ = ("_callback", "_client_is_silent", "body", "head")
+    __slots__ = ("_callback", "_client_is_silent", "body", "head", "identity")
 
     def __init__(self, head: RequestHead, source: BodySource) -> None:
         self.head = head
         self.body = IncomingBody(source, head)
+        #: The key of the client; None before it is known, and on public routes.
+        self.identity: Identity | None = None
         self._client_is_silent = False
         self._callback: Callable[[], None] | None = None
 

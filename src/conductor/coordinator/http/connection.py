@@ -16,10 +16,11 @@ Phases and their deadlines:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import cast
 
 import httptools
@@ -28,6 +29,7 @@ from conductor.coordinator.http.answer import Answer, error_answer
 from conductor.coordinator.http.app import MAX_HEADER_BYTES, App
 from conductor.coordinator.http.body import IncomingRequest
 from conductor.coordinator.http.request import RequestHead, split_url
+from conductor.coordinator.keys.roles import Identity
 from conductor.coordinator.request_errors import ApiError, bad_request
 
 logger = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ logger = logging.getLogger(__name__)
 #: While more connections than this are open, requests are answered with 503.
 MAX_CONNECTIONS = 4096
 KEEP_ALIVE_S = 75.0
+#: The path of the routes that manage keys.
+KEYS_PATH = b"/api/keys"
 HEAD_TIMEOUT_S = 15.0
 REST_TIMEOUT_S = 30.0
 #: The connection is closed after this many bytes of a rejected body have been discarded.
@@ -70,6 +74,11 @@ class Connections:
         self.open.discard(connection)
         if not self.open:
             self._all_closed.set()
+
+    def disconnect_revoked(self, is_current: Callable[[Identity], bool]) -> None:
+        """Disconnect the clients whose key was revoked while they wait for an answer, such as parked polls."""
+        for connection in list(self.open):
+            connection.disconnect_revoked(is_current)
 
     async def drain(self, abort: asyncio.Event, timeout_s: float) -> None:
         """Close each connection after its pending answer; abort the rest after `timeout_s`, or when `abort` is set."""
@@ -136,6 +145,7 @@ class Connection(asyncio.Protocol):
     """The protocol of one socket, called by asyncio (socket events) and by httptools (`on_…`)."""
 
     _transport: asyncio.Transport
+    _peer: str
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -174,6 +184,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the connection, and wait for the head of the first request."""
         self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        self._peer = str(peer[0]) if peer else ""
         self._connections.open.add(self)
         self._deadline.set(HEAD_TIMEOUT_S)
 
@@ -209,6 +221,8 @@ class Connection(asyncio.Protocol):
         request = self._answering
         if request is None or not request.body.is_complete or (self._is_answer_written and not self._pipelined):
             return False
+        if not self._transport.can_write_eof():
+            return False  # TLS has no half-closed connections
         self._has_input_ended = True
         # The client has probably disconnected, so a parked poll is answered at once instead of being granted a task.
         request.client_fell_silent()
@@ -274,6 +288,7 @@ class Connection(asyncio.Protocol):
             parser.get_http_version(),
             self._host_count,
             parser.should_keep_alive(),
+            self._peer,
         )
         request = self._reading = IncomingRequest(head, self)
         self._head_bytes = self._discarded_bytes = 0
@@ -357,11 +372,15 @@ class Connection(asyncio.Protocol):
 
     async def _send(self, request: IncomingRequest, answer: Answer) -> None:
         """Write an answer, wait until the client has read most of it, then continue with the next request."""
-        keeps_alive = self._keeps_alive(request, answer)
+        keeps_alive = self._keeps_alive(request, answer) and answer.stream is None
         connection = b"close" if not keeps_alive else b"keep-alive" if request.head.http_version == "1.0" else None
         head = _format_head(answer, connection)
         has_body = request.head.method != "HEAD" and answer.status not in _STATUSES_WITHOUT_BODY
-        if has_body and len(answer.body) <= SMALL_ANSWER_BYTES:
+        if answer.stream is not None:
+            self._transport.write(head)
+            if has_body:
+                await self._write_stream(answer.stream)
+        elif has_body and len(answer.body) <= SMALL_ANSWER_BYTES:
             self._transport.write(head + answer.body)
         else:
             self._transport.write(head)
@@ -398,6 +417,14 @@ class Connection(asyncio.Protocol):
             if not await self._wait_until_read(min(ANSWER_TIMEOUT_S, left_s)):
                 return
             self._transport.write(body[start : start + SMALL_ANSWER_BYTES])
+
+    async def _write_stream(self, stream: AsyncGenerator[bytes]) -> None:
+        """Write the parts of a stream until it ends or the client disconnects."""
+        async with contextlib.aclosing(stream):
+            async for part in stream:
+                if not await self._wait_until_read(ANSWER_TIMEOUT_S):
+                    return
+                self._transport.write(part)
 
     async def _wait_until_read(self, timeout_s: float) -> bool:
         """Wait until the write buffer has room; disconnect a slow client. Return whether the connection is open."""
@@ -447,6 +474,18 @@ class Connection(asyncio.Protocol):
         """Close the connection if no answer is pending. Otherwise `_send` closes it after that answer."""
         if self._answering is None or self._is_answer_written:
             self._close()
+
+    def disconnect_revoked(self, is_current: Callable[[Identity], bool]) -> None:
+        """Disconnect the client if its pending request has a revoked key.
+
+        The request is not cancelled, because a poll must undo its grants. A request about keys gets its answer, because
+        it may be the one that has revoked its own key.
+        """
+        request = self._answering
+        if request is None or request.identity is None or is_current(request.identity):
+            return
+        if not request.head.path.startswith(KEYS_PATH):
+            self._transport.abort()
 
     def abort(self) -> None:
         """Close the connection at once, and cancel the pending answer."""
@@ -499,7 +538,7 @@ def _new_parser(connection: Connection) -> httptools.HttpRequestParser:
 def _format_head(answer: Answer, connection: bytes | None) -> bytes:
     """Return status line and headers. `connection` is the value of the Connection header, if one is needed."""
     lines = [_STATUS_LINES[answer.status]]
-    if answer.status not in _STATUSES_WITHOUT_BODY:
+    if answer.status not in _STATUSES_WITHOUT_BODY and answer.stream is None:
         lines.append(b"content-length: %d\r\n" % len(answer.body))
     if answer.content_type is not None:
         # Without `nosniff` a browser may interpret stored text as a web page.

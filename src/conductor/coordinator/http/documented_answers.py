@@ -19,6 +19,7 @@ from conductor.client.http.models.workflow_schedule import WorkflowSchedule
 from conductor.client.http.models.workflow_schedule_execution_model import WorkflowScheduleExecutionModel
 from conductor.client.http.models.workflow_status import WorkflowStatus
 from conductor.client.http.models.workflow_summary import WorkflowSummary
+from conductor.coordinator.keys.key_store import NewSecret
 from conductor.protocol.json_types import JsonObject
 
 
@@ -71,6 +72,9 @@ ANSWERS: dict[str, Any] = {
     "POST /api/workflow/test": Workflow,
     "POST /api/workflow/execute/{name}/{version}": SignalResponse,
     "GET /api/workflow/{id}": Workflow,
+    "POST /api/workflow/{id}/messages": PlainText,
+    "PUT /api/workflow/{id}/variables": Workflow,
+    "POST /api/workflow/{id}/variables": Workflow,
     "GET /api/workflow/{id}/status": WorkflowStatus,
     "GET /api/workflow/{id}/tasks": SearchResult[Task],
     "GET /api/workflow/running/{name}": list[str],
@@ -108,6 +112,10 @@ ANSWERS: dict[str, Any] = {
     "GET /api/secrets": list[str],
     "POST /api/secrets": list[str],
     "GET /api/secrets/{key}/exists": bool,
+    "GET /api/keys": list[JsonObject],
+    "POST /api/keys": NewSecret,
+    "POST /api/keys/{name}/rotate": NewSecret,
+    "GET /api/view/key": JsonObject,
     "GET /api/environment": list[dict[str, str]],
     "GET /api/environment/{key}": PlainText,
     "GET /api/admin/config": JsonObject,
@@ -117,6 +125,7 @@ ANSWERS: dict[str, Any] = {
     "POST /api/admin/consistency/verifyAndRepair/{workflowId}": PlainText,
     "GET /api/queue/": dict[str, str],
     "GET /api/queue/size": _COUNTS,
+    "GET /api/view/events": PlainText,
     "GET /metrics": PlainText,
     "GET /api-docs": JsonObject,
     "GET /health": JsonObject,

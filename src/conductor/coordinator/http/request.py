@@ -11,7 +11,10 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from conductor.common.machine import is_loopback
+from conductor.coordinator import audit
 from conductor.coordinator.core import Core
+from conductor.coordinator.keys.roles import OPEN, Identity
 from conductor.coordinator.limits import LARGE_BODY_BYTES, MAX_JSON_VALUES
 from conductor.coordinator.reader import Reader
 from conductor.coordinator.request_errors import ApiError, bad_request
@@ -23,6 +26,7 @@ from conductor.telemetry import tracing
 T = TypeVar("T")
 
 MAX_QUERY_PARAMETERS = 1000
+MAX_ADDRESS_CHARS = 100
 #: Bytes that do not affect the number of values in a JSON text.
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b',[{"'))
 _JSON_STRING = re.compile(rb'"[^"]*"?')
@@ -41,6 +45,8 @@ class RequestHead(NamedTuple):
     host_count: int = 1
     #: True if the client wants to use the connection again.
     keep_alive: bool = True
+    #: The address of the client, or of the proxy that it uses.
+    peer: str = ""
 
 
 def split_url(url: bytes) -> tuple[bytes, bytes]:
@@ -55,7 +61,7 @@ def split_url(url: bytes) -> tuple[bytes, bytes]:
 class ApiRequest:
     """A request that has a route, with its whole body."""
 
-    __slots__ = ("_query", "body", "core", "head", "on_disconnect", "params")
+    __slots__ = ("_query", "body", "core", "head", "identity", "on_disconnect", "params")
 
     def __init__(
         self,
@@ -64,15 +70,18 @@ class ApiRequest:
         body: bytes,
         core: Core,
         on_disconnect: OnDisconnect,
+        identity: Identity = OPEN,
     ) -> None:
         self.head = head
         #: Name in the route's path → value in the request's path.
         self.params = params
         self.body = body
-        #: Prefer the properties below: they show which part of the coordinator a handler uses.
+        #: The coordinator. Handlers prefer `reader`, `tasks` and `workflows`, which show the part that they use.
         self.core = core
         #: Registers a function that is called when the client disconnects.
         self.on_disconnect = on_disconnect
+        #: The key of the client.
+        self.identity = identity
         self._query: list[tuple[str, str]] | None = None
 
     @property
@@ -91,8 +100,32 @@ class ApiRequest:
         return self.core.workflows
 
     def write(self, change: Callable[[Tx], T], *, work: int = 1) -> Awaitable[T]:
-        """Run a change in a transaction. Return its result after the commit."""
+        """Run a change in a transaction. Return its result after the commit.
+
+        Raises:
+            ApiError: The key of the client was revoked after the request was admitted.
+        """
+        if not self.core.keys.is_current(self.identity):
+            raise ApiError(401, "the key of this request was revoked", code="EXPIRED_TOKEN", closes=True)
         return self.core.write(change, work)
+
+    @property
+    def actor(self) -> str:
+        """The client as the audit trail stores it: its key and its address."""
+        address = self.head.peer
+        if is_loopback(address):
+            # X-Forwarded-For is trusted only from a proxy on this machine, which appends the address of its client.
+            forwarded = self.header(b"x-forwarded-for").rpartition(",")[2].strip()
+            if forwarded:
+                address = f"{forwarded[:MAX_ADDRESS_CHARS]} via {address}"
+        return audit.encode_actor(self.identity.key, address)
+
+    def audit(
+        self, tx: Tx, action: str, subject: str, *, workflow: int | None = None, reason: str | None = None
+    ) -> None:
+        """Record an action of this request, in the transaction of the action."""
+        worker_id = self.query("workerid")
+        audit.record(tx, self.actor, action, subject, workflow=workflow, reason=reason, worker_id=worker_id)
 
     def header(self, name: bytes) -> str:
         """Return a header, or an empty string."""
@@ -177,7 +210,7 @@ def read_json(body: bytes, wanted: type[T]) -> T:
         raise bad_request("the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         message = str(error)
-        if "truncated" in message and _SURROGATE.search(body):  # the decoder does not name this cause
+        if "truncated" in message and _SURROGATE.search(body):  # the decoder reports it as truncated data
             message = "a string has one half of a surrogate pair (\\ud800 to \\udfff) without the other"
         raise bad_request(f"JSON parse error: {message}") from error
 

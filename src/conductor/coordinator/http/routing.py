@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from conductor.coordinator.http.answer import Answer
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.unsupported_routes import UNSUPPORTED
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.request_errors import ApiError, bad_request, not_found
 
 #: How many paths have a cached route, and the longest path that is cached.
@@ -26,10 +27,12 @@ class Route:
     method: str
     path: str
     handler: Handler
-    #: True if the route needs no token.
-    public: bool = False
+    #: The roles that may use the route. Required, so that no route can be forgotten.
+    access: Access
     #: True for a GET that changes something, such as a poll. HEAD requests and pages of other sites may not use it.
     has_side_effects: bool = False
+    #: True if the route starts workflows, which is refused while the disk is nearly full.
+    starts_workflows: bool = False
     #: True if the body is plain text.
     text_body: bool = False
     #: Query parameters and their JSON types, for the OpenAPI document.

@@ -5,7 +5,7 @@ They are answered with a 404 that names the missing feature, because a bare 404 
 
 from __future__ import annotations
 
-#: A path, which includes all paths below it, and the feature that Conductor has there.
+#: Path → the feature of Conductor that is missing. A path stands for all paths below it too.
 UNSUPPORTED = {
     "/api/agent": "agents",
     "/api/applications": "applications",
@@ -25,5 +25,4 @@ UNSUPPORTED = {
     "/api/users": "users",
     "/api/webhook": "webhooks",
     "/api/workflow/externalstoragelocation": "external storage of payloads",
-    "/api/workflow/{id}/messages": "message queues of workflows",
 }

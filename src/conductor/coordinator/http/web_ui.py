@@ -10,8 +10,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from conductor.coordinator.http.answer import Answer
-from conductor.coordinator.http.request import ApiRequest
+from conductor.coordinator.http.request import ApiRequest, RequestHead
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.request_errors import not_found
 
 #: Allows only scripts, styles, images and requests of the same origin; no inline scripts or styles, no frames.
@@ -23,14 +24,24 @@ INDEX = "index.html"
 #: Paths that show the web UI; its script reads the view from the path. Workers log links to `/execution/{id}`.
 ENTRY_PATHS = (
     "/",
+    "/workflows",
+    "/failures",
+    "/workers",
+    "/inbox",
     "/queues",
     "/definitions",
     "/schedules",
+    "/schedules/{name}",
+    "/secrets",
+    "/keys",
+    "/audit",
     "/server",
     "/execution/{id}",
     "/workflowDef/{name}",
     "/taskDef/{name}",
 )
+#: Paths of programs. An unknown path below them is answered with an error for programs.
+_PATHS_WITHOUT_PAGE = (b"/api/", b"/page/")
 _TYPES = {
     "html": b"text/html;charset=utf-8",
     "css": b"text/css;charset=utf-8",
@@ -72,8 +83,25 @@ async def get_file(request: ApiRequest) -> Answer:
     return _send(request, file)
 
 
+def find_page_for_unknown_path(head: RequestHead) -> Answer | None:
+    """Return the web UI with status 404 if a browser opens an unknown path; None for other clients."""
+    is_page = head.method == "GET" and not head.path.startswith(_PATHS_WITHOUT_PAGE)
+    if not is_page or b"text/html" not in head.headers.get(b"accept", b""):
+        return None
+    index = FILES[INDEX]
+    return Answer(404, index.body, index.content_type, _make_headers(index))
+
+
 def _send(request: ApiRequest, file: _WebFile) -> Answer:
-    headers = (
+    headers = _make_headers(file)
+    known = request.header(b"if-none-match")
+    if file.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
+        return Answer(304, headers=headers)
+    return Answer(200, file.body, file.content_type, headers)
+
+
+def _make_headers(file: _WebFile) -> tuple[tuple[str, str], ...]:
+    return (
         ("ETag", file.etag),
         # Browsers revalidate each time and get a 304 while the file is unchanged, so an upgrade is visible at once.
         ("Cache-Control", "no-cache"),
@@ -81,13 +109,9 @@ def _send(request: ApiRequest, file: _WebFile) -> Answer:
         ("Referrer-Policy", "no-referrer"),
         ("Cross-Origin-Opener-Policy", "same-origin"),
     )
-    known = request.header(b"if-none-match")
-    if file.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
-        return Answer(304, headers=headers)
-    return Answer(200, file.body, file.content_type, headers)
 
 
 WEB_UI_ROUTES = [
-    *(Route("GET", path, get_index, public=True) for path in ENTRY_PATHS),
-    Route("GET", "/page/{file}", get_file, public=True),
+    *(Route("GET", path, get_index, Access.PUBLIC) for path in ENTRY_PATHS),
+    Route("GET", "/page/{file}", get_file, Access.PUBLIC),
 ]

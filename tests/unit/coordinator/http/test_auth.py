@@ -13,7 +13,10 @@ import pytest
 
 from conductor.coordinator.http import auth
 from conductor.coordinator.http.auth import Auth
+from conductor.coordinator.keys.key_store import Keys
+from conductor.coordinator.keys.tokens import TOKEN_LIFETIME_S, Tokens
 from conductor.coordinator.request_errors import ApiError
+from conductor.coordinator.server_metrics import Tally
 from conductor.testing import FakeClock
 
 
@@ -44,7 +47,10 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def door(clock: FakeClock) -> Auth:
-    return Auth("key", "secret", clock)
+    salt = bytes(16)
+    keys = Keys(salt, clock)
+    keys.configure("key", "secret")
+    return Auth(keys, Tokens(salt, keys, clock, {}), Tally(), clock)
 
 
 @pytest.mark.parametrize(
@@ -52,16 +58,16 @@ def door(clock: FakeClock) -> Auth:
 )
 def test_an_invalid_token_is_a_401(door: Auth, token: bytes) -> None:
     with pytest.raises(ApiError) as error:
-        door.check(with_token(token))
+        door.identify(with_token(token))
     assert error.value.status == 401
 
 
 async def test_a_token_expires_after_an_hour(door: Auth, clock: FakeClock) -> None:
     token = json.loads((await door.issue_token(asking("secret"))).body)["token"].encode()
-    door.check(with_token(token))
-    clock.advance(auth.TOKEN_LIFETIME_S + 1)
+    door.identify(with_token(token))
+    clock.advance(TOKEN_LIFETIME_S + 1)
     with pytest.raises(ApiError, match="expired"):
-        door.check(with_token(token))
+        door.identify(with_token(token))
 
 
 async def test_after_five_wrong_secrets_wrong_and_right_ones_are_delayed_equally(door: Auth, clock: FakeClock) -> None:

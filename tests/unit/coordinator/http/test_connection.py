@@ -25,6 +25,7 @@ from conductor.coordinator.http.connection import Connections
 from conductor.coordinator.http.origins import Origins
 from conductor.coordinator.http.request import ApiRequest, RequestHead, split_url
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.writer import Store
 
@@ -72,7 +73,9 @@ class Echo:
 
     def __init__(self, core: Core) -> None:
         self.seen: list[Seen] = []
-        routes = [Route(method, "/echo/{name}", self._answer, text_body=True) for method in ("GET", "POST")]
+        routes = [
+            Route(method, "/echo/{name}", self._answer, Access.READ, text_body=True) for method in ("GET", "POST")
+        ]
         self.app = App(core, routes, Origins("127.0.0.1"))
 
     async def _answer(self, request: ApiRequest) -> Answer:

@@ -7,6 +7,7 @@ import pytest
 from conductor.coordinator.http.answer import DONE, Answer
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import MAX_CACHED_PATHS, Route, RouteTable
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.request_errors import ApiError
 
 
@@ -14,10 +15,10 @@ async def handle(_request: ApiRequest) -> Answer:
     return DONE
 
 
-POLL = Route("GET", "/api/tasks/poll/{type}", handle, has_side_effects=True)
-TASK = Route("GET", "/api/tasks/{taskId}", handle)
-TASK_LOG = Route("POST", "/api/tasks/{taskId}/log", handle)
-EVENT = Route("GET", "/api/event/{event}", handle)
+POLL = Route("GET", "/api/tasks/poll/{type}", handle, Access.READ, has_side_effects=True)
+TASK = Route("GET", "/api/tasks/{taskId}", handle, Access.READ)
+TASK_LOG = Route("POST", "/api/tasks/{taskId}/log", handle, Access.READ)
+EVENT = Route("GET", "/api/event/{event}", handle, Access.READ)
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_a_path_without_a_route_is_an_error(table: RouteTable, method: str, path
     assert error.value.status == status
 
 
-@pytest.mark.parametrize("path", [b"/api/event/queue", b"/api/users/ada", b"/api/workflow/1/messages"])
+@pytest.mark.parametrize("path", [b"/api/event/queue", b"/api/users/ada", b"/api/webhook/1"])
 def test_an_unsupported_path_is_a_404_that_names_the_feature(table: RouteTable, path: bytes) -> None:
     with pytest.raises(ApiError, match="this coordinator has no ") as error:
         table.find("GET", path)

@@ -3,10 +3,11 @@
 - `tasks`: poll, read and requeue tasks. `reports`: reports and heartbeats of workers.
 - `by_reference`: update a task by its workflow and reference name. `signals`: complete an open WAIT.
 - `workflows`: start and read workflows. `workflow_actions`: pause, retry, terminate and the like.
+- `messages`: send messages to running workflows, and set their variables.
 - `search`: search workflows and tasks. `dry_runs`: run a workflow with mocked task outputs.
 - `schedules`: start workflows on a schedule. `events`: event handlers.
 - `metadata`: task and workflow definitions. `schemas`: JSON schemas. `settings`: secrets and the environment.
-- `views`: the data of the web UI and the command line. `metrics`: Prometheus.
+- `keys`: keys for the API. `views`: the data of the web UI and the command line. `metrics`: Prometheus.
 - `admin`: health, version, OpenAPI document. `maintenance`: Conductor's routes for operators.
 """
 
@@ -17,7 +18,9 @@ from conductor.coordinator.http.routes import (
     by_reference,
     dry_runs,
     events,
+    keys,
     maintenance,
+    messages,
     metadata,
     metrics,
     reports,
@@ -42,9 +45,11 @@ _RESOURCES = (
     schemas,
     workflows,
     workflow_actions,
+    messages,
     schedules,
     events,
     settings,
+    keys,
     dry_runs,
     maintenance,
     search,

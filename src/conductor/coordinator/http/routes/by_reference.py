@@ -7,8 +7,9 @@ from typing import get_args
 
 from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
 from conductor.coordinator.http.request import ApiRequest
-from conductor.coordinator.http.routes.reports import verdict_headers
+from conductor.coordinator.http.routes.reports import record_by_hand, verdict_headers
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.request_errors import bad_request, not_found
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.rows import TaskRow
@@ -58,6 +59,7 @@ async def update_task(request: ApiRequest, find: Callable[[Tx], TaskRow | None])
         (outcome,) = request.tasks.judge(tx, [report])
         outcome = outcome.as_answer_to(report)
         outcome.raise_for_verdict()
+        record_by_hand(request, tx, row, status)
         return outcome
 
     return await request.write(change)
@@ -71,6 +73,13 @@ def _find_by_reference(request: ApiRequest) -> Callable[[Tx], TaskRow | None]:
 _WORKER = {"workerid": "string"}
 
 ROUTES = [
-    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}", update, query=_WORKER, body=JsonObject),
-    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}/sync", update_sync, query=_WORKER, body=JsonObject),
+    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}", update, Access.OPERATE, query=_WORKER, body=JsonObject),
+    Route(
+        "POST",
+        "/api/tasks/{workflowId}/{ref}/{status}/sync",
+        update_sync,
+        Access.OPERATE,
+        query=_WORKER,
+        body=JsonObject,
+    ),
 ]

@@ -10,8 +10,10 @@ from conductor.coordinator import limits
 from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routes.by_reference import update_task
+from conductor.coordinator.http.routes.metrics import file_bytes
 from conductor.coordinator.http.routing import Route
-from conductor.coordinator.request_errors import not_found
+from conductor.coordinator.keys.roles import Access
+from conductor.coordinator.request_errors import ApiError, not_found
 from conductor.coordinator.store.lookup import find_workflow, get_task
 from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.statements import PENDING_TASKS_OF_TYPE
@@ -65,6 +67,23 @@ async def verify_and_repair(request: ApiRequest) -> Answer:
     return as_text("false")
 
 
+async def vacuum(request: ApiRequest) -> Answer:
+    """POST /admin/vacuum: make the database file smaller after workflows were removed; return its sizes.
+
+    All other requests that change something wait until it is done.
+    """
+    store = request.core.store
+    before, room = file_bytes(store.database), store.disk.free_bytes
+    store.disk.read()
+    if before is not None and room < 2 * before:
+        raise ApiError(
+            409,
+            f"the file has {before >> 20} MB, so this needs {before >> 19} MB of free space; {room >> 20} MB are free",
+        )
+    await store.vacuum()
+    return as_json({"bytesBefore": before, "bytesAfter": file_bytes(store.database)})
+
+
 async def list_event_queues(_request: ApiRequest) -> Answer:
     """GET /queue/: return an empty object; the coordinator uses no external event queues."""
     return as_json({})
@@ -96,13 +115,16 @@ async def _update(request: ApiRequest, find: Callable[[Tx], TaskRow | None], nam
 _PAGE = {"start": "integer", "count": "integer"}
 
 ROUTES = [
-    Route("GET", "/api/admin/config", get_config),
-    Route("GET", "/api/admin/task/{type}", list_pending_tasks, query=_PAGE),
-    Route("GET", "/api/admin/queues", list_event_queues, query={"verbose": "boolean"}),
-    Route("POST", "/api/admin/sweep/requeue/{workflowId}", decide_workflow),
-    Route("POST", "/api/admin/consistency/verifyAndRepair/{workflowId}", verify_and_repair),
-    Route("GET", "/api/queue/", list_event_queues),
-    Route("GET", "/api/queue/size", list_event_queues),
-    Route("POST", "/api/queue/update/{workflowId}/{ref}/{status}", update_by_name, body=JsonObject),
-    Route("POST", "/api/queue/update/{workflowId}/task/{taskId}/{status}", update_by_id, body=JsonObject),
+    Route("GET", "/api/admin/config", get_config, Access.READ),
+    Route("GET", "/api/admin/task/{type}", list_pending_tasks, Access.READ, query=_PAGE),
+    Route("GET", "/api/admin/queues", list_event_queues, Access.READ, query={"verbose": "boolean"}),
+    Route("POST", "/api/admin/sweep/requeue/{workflowId}", decide_workflow, Access.OPERATE),
+    Route("POST", "/api/admin/consistency/verifyAndRepair/{workflowId}", verify_and_repair, Access.OPERATE),
+    Route("GET", "/api/queue/", list_event_queues, Access.READ),
+    Route("GET", "/api/queue/size", list_event_queues, Access.READ),
+    Route("POST", "/api/queue/update/{workflowId}/{ref}/{status}", update_by_name, Access.OPERATE, body=JsonObject),
+    Route(
+        "POST", "/api/queue/update/{workflowId}/task/{taskId}/{status}", update_by_id, Access.OPERATE, body=JsonObject
+    ),
+    Route("POST", "/api/admin/vacuum", vacuum, Access.OPERATE),
 ]

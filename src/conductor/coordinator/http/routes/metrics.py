@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from conductor.common.machine import read_memory_bytes
 from conductor.coordinator import server_metrics as table
 from conductor.coordinator.core import Core
 from conductor.coordinator.http.answer import Answer
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.limits import MAX_SERIES_PER_METRIC
 from conductor.coordinator.store.database_file import MEMORY
-from conductor.coordinator.store.statements import OPEN_WORKFLOWS_BY_NAME
+from conductor.coordinator.store.online_backup import read_backup_time
+from conductor.coordinator.store.statements import LATE_DUE_TIMES, OPEN_WORKFLOWS_BY_NAME
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.queue_load import list_queues
-from conductor.protocol.views import QueueLoad
+from conductor.protocol.views import QueueLoad, ReplicationState
 from conductor.telemetry.exposition import Histogram, Metric, Sample, make_histogram_samples, scrape
 from conductor.version import __version__
+
+#: A schedule counts as late after this time. A busy coordinator may start it a few seconds after its due time.
+LATE_AFTER_MS = 10_000
 
 
 async def get_metrics(request: ApiRequest) -> Answer:
     """GET /metrics: return the metrics in the format of Prometheus, or in OpenMetrics if the client accepts it."""
     core = request.core
     samples = _Samples(core, problem=await core.probe.find_problem())
+    samples.add_replication(await core.read_replication())
     await core.reader.read(samples.add_current_state)
     accept = request.header(b"accept")
     text, content_type = scrape(((metric, samples.get(metric)) for metric in table.METRICS), accept)
@@ -40,7 +48,12 @@ class _Samples:
         self._add(table.HEALTHY, problem is None)
         self._add(table.INFO, 1, __version__)
         self._add(table.START_TIME, core.started_ms / 1000)
+        self._add(table.FAST_LOOPS, len(core.fast_loops.list_fast()))
         self._add(table.PARKED, len(core.tasks.parked))
+        self._add(table.CPU_TOTAL, time.process_time())
+        self._add(table.MEMORY, read_memory_bytes())
+        self._add(table.WRITER_BUSY_TOTAL, core.store.busy_s)
+        self._add_disk()
         for name, suffix in (("database", ""), ("wal", "-wal")):
             size = file_bytes(core.store.database, suffix)
             if size is not None:
@@ -52,11 +65,31 @@ class _Samples:
         """Return the samples of a metric."""
         return self._found.get(metric.name, ())
 
+    def add_replication(self, state: ReplicationState | None) -> None:
+        """Add the state of the replica."""
+        if state is not None:
+            self._add(table.REPLICATION_RUNNING, state.running)
+            self._add(table.REPLICATION_LAG, state.lag_s)
+            self._add(table.REPLICATION_BYTES, state.bytes)
+            self._add(table.REPLICATION_RESTARTS, state.restarts)
+
+    def _add_disk(self) -> None:
+        """Add the disk of the database, and its last backup."""
+        disk = self._core.store.disk
+        disk.read()
+        if disk.total_bytes:
+            self._add(table.DISK_FREE, disk.free_bytes)
+            self._add(table.DISK_SIZE, disk.total_bytes)
+            self._add(table.DISK_RESERVE, disk.reserve_bytes)
+            self._add(table.LAST_BACKUP, read_backup_time(Path(self._core.store.database)) or 0.0)
+
     def add_current_state(self, tx: Tx) -> None:
-        """Add running workflows and queues. The cost does not grow with the number of finished workflows."""
+        """Add running workflows, queues and schedules. The cost does not grow with the number of finished workflows."""
         running = [(name, count) for name, count in tx.rows(OPEN_WORKFLOWS_BY_NAME)]
         for name, count in _limit_names(running):
             self._add(table.RUNNING, count, name)
+        late = tx.first(LATE_DUE_TIMES, tx.now_ms - LATE_AFTER_MS)
+        self._add(table.SCHEDULES_LATE, late or 0)
         for queue in _limit_queues(list_queues(tx, self._polls)):
             self._add_queue(queue, tx.now_ms)
 
@@ -78,8 +111,10 @@ class _Samples:
         # Counters that alerts use are exported as 0 from the start, because Prometheus' `rate()` misses the first
         # increment of a new series.
         self._add(table.COMMIT_FAILED_TOTAL, store.failed_commits)
-        counts = {
+        counts: dict[table.Key, int] = {
             (table.MISSED_TOTAL.name,): 0,
+            **{(table.REFUSED_TOTAL.name, reason): 0 for reason in table.REFUSAL_REASONS},
+            **{(table.REPORTS_TOTAL.name, verdict): 0 for verdict in table.ALERTED_VERDICTS},
             **table.merge_queues_of_reports(store.counts.copy()),
             **core.counts.copy(),
         }
@@ -136,4 +171,4 @@ def _limit_queues(queues: list[QueueLoad]) -> Iterator[QueueLoad]:
         )
 
 
-ROUTES = [Route("GET", "/metrics", get_metrics)]
+ROUTES = [Route("GET", "/metrics", get_metrics, Access.SCRAPE)]

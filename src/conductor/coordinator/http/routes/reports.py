@@ -8,14 +8,22 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from conductor.coordinator.audit import Action
 from conductor.coordinator.http.answer import Answer, as_json, as_text
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
+from conductor.coordinator.http.permissions import check_may_poll, report_check
 from conductor.coordinator.http.request import ApiRequest, read_json
-from conductor.coordinator.http.routes.tasks import FEATURE_HEADERS, deliver_or_requeue
+from conductor.coordinator.http.routes.tasks import deliver_or_requeue
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.limits import REPORTS_PER_TRANSACTION
 from conductor.coordinator.request_errors import ApiError, bad_request
+from conductor.coordinator.store.lookup import get_task, get_workflow
+from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.task_authority import TaskCheck
 from conductor.coordinator.tasks.task_report import Outcome, Report
+from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import LEASE_EXPIRES_HEADER, NEXT_QUERY, VERDICT_HEADER, Verdict
 
 #: Maximum number of reports in one request.
@@ -24,8 +32,15 @@ MAX_REPORTS = 10_000
 
 async def update(request: ApiRequest) -> Answer:
     """POST /tasks: accept a report or heartbeat; return the task's id."""
-    report, tasks = _read_report(request), request.tasks
-    (outcome,) = await request.write(lambda tx: tasks.judge(tx, [report]))
+    report, tasks, check = _read_report(request), request.tasks, report_check(request)
+
+    def judge(tx: Tx) -> Outcome:
+        (outcome,) = tasks.judge(tx, [report], check=check)
+        if _is_by_hand(request, outcome):
+            _record_report(request, tx, report)
+        return outcome
+
+    outcome = await request.write(judge)
     if outcome.status >= 400:
         outcome = outcome.as_answer_to(report)
         outcome.raise_for_verdict()
@@ -34,11 +49,18 @@ async def update(request: ApiRequest) -> Answer:
 
 async def update_and_poll(request: ApiRequest) -> Answer:
     """POST /tasks/update-v2: accept a report; return the next task of the same queue, or 204."""
-    report, tasks = _read_report(request), request.tasks
-    outcome, task = await request.write(lambda tx: tasks.judge_and_poll(tx, report))
+    report, tasks, check = _read_report(request), request.tasks, report_check(request)
+
+    def judge(tx: Tx) -> tuple[Outcome, JsonObject | None]:
+        outcome, task = tasks.judge_and_poll(tx, report, check)
+        if _is_by_hand(request, outcome):
+            _record_report(request, tx, report)
+        return outcome, task
+
+    outcome, task = await request.write(judge)
     outcome = outcome.as_answer_to(report)
     outcome.raise_for_verdict()
-    headers = (*verdict_headers(outcome), *FEATURE_HEADERS)
+    headers = (*verdict_headers(outcome), *request.core.poll_headers)
     nothing = Answer(204, headers=headers)
     return deliver_or_requeue(request, [task], as_json(task, *headers), nothing) if task is not None else nothing
 
@@ -55,12 +77,16 @@ async def batch(request: ApiRequest) -> Answer:
     wanted = request.query_int(NEXT_QUERY, 0)
     if not 0 <= wanted <= len(read):
         raise bad_request(f"{NEXT_QUERY} is {wanted}; it must be between 0 and {len(read)}, the number of reports")
+    if wanted:
+        check_may_poll(request)
+    check = report_check(request)
     reports = [report for report in read if isinstance(report, Report)]
     wanted = sum(isinstance(report, Report) for report in read[:wanted])
     outcomes: list[Outcome] = []
     for start in range(0, len(reports), REPORTS_PER_TRANSACTION):
         some = reports[start : start + REPORTS_PER_TRANSACTION]
-        judge = partial(request.tasks.judge, reports=some, wanted=max(0, min(wanted - start, len(some))))
+        left = max(0, min(wanted - start, len(some)))
+        judge = partial(_judge_batch, request=request, reports=some, wanted=left, check=check)
         found = await request.write(judge, work=len(some))
         outcomes += [outcome.as_answer_to(report) for outcome, report in zip(found, some, strict=True)]
     judged = iter(outcomes)
@@ -71,6 +97,38 @@ async def batch(request: ApiRequest) -> Answer:
         return answer
     verdicts = as_json([replace(outcome, next_task=None).wire() for outcome in answered])
     return deliver_or_requeue(request, next_tasks, answer, verdicts)
+
+
+def _judge_batch(
+    tx: Tx, request: ApiRequest, reports: list[Report], wanted: int, check: TaskCheck | None
+) -> list[Outcome]:
+    outcomes = request.tasks.judge(tx, reports, wanted, check)
+    for report, outcome in zip(reports, outcomes, strict=True):
+        if _is_by_hand(request, outcome):
+            _record_report(request, tx, report)
+    return outcomes
+
+
+def _is_by_hand(request: ApiRequest, outcome: Outcome) -> bool:
+    """Return whether a report has ended a task that its sender did not poll, such as a WAIT.
+
+    Tasks that workers poll have a queue. The key of an operator polls no tasks.
+    """
+    if outcome.workflow is None:
+        return False
+    return outcome.ended_queue is None or Access.POLL not in request.identity.levels
+
+
+def _record_report(request: ApiRequest, tx: Tx, report: Report) -> None:
+    row = get_task(tx, tx.ids.task_pk(report.task_id or ""))
+    if row is not None:
+        record_by_hand(request, tx, row, str(report.status))
+
+
+def record_by_hand(request: ApiRequest, tx: Tx, row: TaskRow, status: str) -> None:
+    """Record that a client has set the status of a task by hand."""
+    workflow = get_workflow(tx, row.workflow)
+    request.audit(tx, Action.UPDATE_TASK, workflow.name, workflow=row.workflow, reason=f"{row.ref}: {status}")
 
 
 def _read_batch(request: ApiRequest) -> list[Report] | list[Report | Outcome]:
@@ -105,7 +163,7 @@ def verdict_headers(outcome: Outcome) -> tuple[tuple[str, str], ...]:
 
 
 ROUTES = [
-    Route("POST", "/api/tasks", update, body=Report),
-    Route("POST", "/api/tasks/update-v2", update_and_poll, body=Report),
-    Route("POST", "/api/tasks/reports", batch, body=list[Report], query={NEXT_QUERY: "integer"}),
+    Route("POST", "/api/tasks", update, Access.REPORT, body=Report),
+    Route("POST", "/api/tasks/update-v2", update_and_poll, Access.POLL, body=Report),
+    Route("POST", "/api/tasks/reports", batch, Access.REPORT, body=list[Report], query={NEXT_QUERY: "integer"}),
 ]

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from conductor.coordinator.audit import Action
 from conductor.coordinator.http.answer import DONE, Answer, as_json
+from conductor.coordinator.http.permissions import check_definition
 from conductor.coordinator.http.request import ApiRequest
+from conductor.coordinator.http.routes.metadata import warning_headers
 from conductor.coordinator.http.routes.search import SEARCH_PARAMETERS, read_search
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid
 from conductor.coordinator.schedules import schedule_store
-from conductor.coordinator.schedules.cron_schedule import Schedule, next_due_times
+from conductor.coordinator.schedules.cron_schedule import UTC_ZONE, Schedule, next_due_times
+from conductor.coordinator.schedules.schedule_views import list_schedule_entries, view_cron
+from conductor.coordinator.schedules.schedule_warnings import find_schedule_warnings
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import search_query
 from conductor.protocol.json_types import JsonObject
@@ -24,8 +30,40 @@ MAX_BULK = 1000
 async def save(request: ApiRequest) -> Answer:
     """POST /scheduler/schedules: create or replace a schedule."""
     schedule = request.json(Schedule)
+    start = schedule.start_workflow_request
+    check_definition(request, None if start is None else start.workflow_def)
     await request.offload_if_large(schedule.check)
-    return as_json(await request.write(lambda tx: schedule_store.save(tx, schedule)))
+
+    def save_and_check(tx: Tx) -> tuple[JsonObject, list[str]]:
+        saved = schedule_store.save(tx, schedule)
+        request.audit(tx, Action.SAVE_SCHEDULE, str(schedule.name))
+        return saved, find_schedule_warnings(tx, schedule)
+
+    saved, warnings = await request.write(save_and_check)
+    return as_json(saved, *warning_headers(warnings))
+
+
+async def view_warnings(request: ApiRequest) -> Answer:
+    """GET /view/schedules/warnings: return the warnings about each schedule that has any."""
+
+    def find(tx: Tx) -> JsonObject:
+        schedules = [schedule_store.load(tx, name) for name in schedule_store.find_names(tx)]
+        found = {str(one.name): find_schedule_warnings(tx, one) for one in schedules}
+        return {"warnings": {name: warnings for name, warnings in found.items() if warnings}}
+
+    return as_json(await request.reader.read_long(find))
+
+
+async def view_schedules(request: ApiRequest) -> Answer:
+    """GET /view/schedules?name=&workflow=: return schedules in words, with their next due times and warnings."""
+    name, workflow = request.query("name"), request.query("workflow")
+    return as_json(await request.reader.read_long(lambda tx: list_schedule_entries(tx, name=name, workflow=workflow)))
+
+
+async def view_cron_expression(request: ApiRequest) -> Answer:
+    """GET /view/cron?expression=&zone=UTC: return a cron expression in words, and its next due times."""
+    expression, zone = request.required_query("expression"), request.query("zone") or UTC_ZONE
+    return as_json(view_cron(expression, zone, request.core.clock.wall_ms()))
 
 
 async def get_schedule(request: ApiRequest) -> Answer:
@@ -78,34 +116,53 @@ def _is_descending(sort: str | None) -> bool:
 
 async def remove(request: ApiRequest) -> Answer:
     """DELETE /scheduler/schedules/{name}: delete a schedule; its workflows stay. Unknown names are ignored."""
-    await request.write(lambda tx: schedule_store.remove(tx, request.params["name"]))
+
+    def change(tx: Tx) -> None:
+        schedule_store.remove(tx, request.params["name"])
+        request.audit(tx, Action.DELETE_SCHEDULE, request.params["name"])
+
+    await request.write(change)
     return DONE
 
 
 async def pause(request: ApiRequest) -> Answer:
     """PUT /scheduler/schedules/{name}/pause?reason=: pause a schedule."""
     reason = request.query("reason")
-    await request.write(lambda tx: schedule_store.pause(tx, request.params["name"], reason))
+
+    def change(tx: Tx) -> None:
+        schedule_store.pause(tx, request.params["name"], reason)
+        request.audit(tx, Action.PAUSE_SCHEDULE, request.params["name"], reason=reason)
+
+    await request.write(change)
     return DONE
 
 
 async def resume(request: ApiRequest) -> Answer:
     """PUT /scheduler/schedules/{name}/resume: continue at the next due time; 404 if the schedule is not paused."""
-    await request.write(lambda tx: schedule_store.resume(tx, request.params["name"]))
+
+    def change(tx: Tx) -> None:
+        schedule_store.resume(tx, request.params["name"])
+        request.audit(tx, Action.RESUME_SCHEDULE, request.params["name"])
+
+    await request.write(change)
     return DONE
 
 
 async def pause_many(request: ApiRequest) -> Answer:
     """PUT /scheduler/bulk/pause: pause each schedule of an array; return those that failed and why."""
-    return await _change_many(request, "pauseSchedules", lambda tx, name: schedule_store.pause(tx, name, None))
+
+    def change(tx: Tx, name: str) -> None:
+        schedule_store.pause(tx, name, None)
+
+    return await _change_many(request, "pauseSchedules", Action.PAUSE_SCHEDULE, change)
 
 
 async def resume_many(request: ApiRequest) -> Answer:
     """PUT /scheduler/bulk/resume: resume each schedule of an array; return those that failed and why."""
-    return await _change_many(request, "resumeSchedules", schedule_store.resume)
+    return await _change_many(request, "resumeSchedules", Action.RESUME_SCHEDULE, schedule_store.resume)
 
 
-async def _change_many(request: ApiRequest, method: str, change: Any) -> Answer:
+async def _change_many(request: ApiRequest, method: str, action: Action, change: Any) -> Answer:
     names = request.json(list[str])
     if not names:
         raise invalid([(f"{method}.arg0", "Schedule names list cannot be null.")])
@@ -117,6 +174,7 @@ async def _change_many(request: ApiRequest, method: str, change: Any) -> Answer:
         for name in names:
             try:
                 change(tx, name)
+                request.audit(tx, action, name)
             except ApiError as error:  # raised before anything was changed, so nothing is to be undone
                 failed[name] = error.message
             else:
@@ -128,13 +186,23 @@ async def _change_many(request: ApiRequest, method: str, change: Any) -> Answer:
 
 async def pause_all(request: ApiRequest) -> Answer:
     """GET /scheduler/admin/pause: pause the scheduler, also across restarts."""
-    await request.write(schedule_store.pause_all)
+
+    def change(tx: Tx) -> None:
+        schedule_store.pause_all(tx)
+        request.audit(tx, Action.PAUSE_SCHEDULER, "all schedules")
+
+    await request.write(change)
     return as_json({"status": "done"})
 
 
 async def resume_all(request: ApiRequest) -> Answer:
     """GET /scheduler/admin/resume: resume the scheduler."""
-    await request.write(schedule_store.resume_all)
+
+    def change(tx: Tx) -> None:
+        schedule_store.resume_all(tx)
+        request.audit(tx, Action.RESUME_SCHEDULER, "all schedules")
+
+    await request.write(change)
     return as_json({"status": "done"})
 
 
@@ -176,18 +244,21 @@ _PREVIEW = {
 }
 
 ROUTES = [
-    Route("POST", "/api/scheduler/schedules", save, body=Schedule),
-    Route("GET", "/api/scheduler/schedules", list_schedules, query={"workflowName": "string"}),
-    Route("GET", "/api/scheduler/schedules/search", search, query=_SEARCH),
-    Route("GET", "/api/scheduler/schedules/{name}", get_schedule),
-    Route("DELETE", "/api/scheduler/schedules/{name}", remove),
-    Route("PUT", "/api/scheduler/schedules/{name}/pause", pause, query={"reason": "string"}),
-    Route("PUT", "/api/scheduler/schedules/{name}/resume", resume),
-    Route("PUT", "/api/scheduler/bulk/pause", pause_many, body=_NAMES),
-    Route("PUT", "/api/scheduler/bulk/resume", resume_many, body=_NAMES),
-    Route("GET", "/api/scheduler/admin/pause", pause_all, has_side_effects=True),
-    Route("GET", "/api/scheduler/admin/resume", resume_all, has_side_effects=True),
-    Route("GET", "/api/scheduler/admin/requeue", requeue, has_side_effects=True),
-    Route("GET", "/api/scheduler/nextFewSchedules", preview_due_times, query=_PREVIEW),
-    Route("GET", "/api/scheduler/search/executions", search_runs, query=SEARCH_PARAMETERS),
+    Route("POST", "/api/scheduler/schedules", save, Access.OPERATE, body=Schedule),
+    Route("GET", "/api/scheduler/schedules", list_schedules, Access.READ, query={"workflowName": "string"}),
+    Route("GET", "/api/scheduler/schedules/search", search, Access.READ, query=_SEARCH),
+    Route("GET", "/api/scheduler/schedules/{name}", get_schedule, Access.READ),
+    Route("DELETE", "/api/scheduler/schedules/{name}", remove, Access.OPERATE),
+    Route("PUT", "/api/scheduler/schedules/{name}/pause", pause, Access.OPERATE, query={"reason": "string"}),
+    Route("PUT", "/api/scheduler/schedules/{name}/resume", resume, Access.OPERATE),
+    Route("PUT", "/api/scheduler/bulk/pause", pause_many, Access.OPERATE, body=_NAMES),
+    Route("PUT", "/api/scheduler/bulk/resume", resume_many, Access.OPERATE, body=_NAMES),
+    Route("GET", "/api/scheduler/admin/pause", pause_all, Access.OPERATE, has_side_effects=True),
+    Route("GET", "/api/scheduler/admin/resume", resume_all, Access.OPERATE, has_side_effects=True),
+    Route("GET", "/api/scheduler/admin/requeue", requeue, Access.OPERATE, has_side_effects=True),
+    Route("GET", "/api/scheduler/nextFewSchedules", preview_due_times, Access.READ, query=_PREVIEW),
+    Route("GET", "/api/scheduler/search/executions", search_runs, Access.READ, query=SEARCH_PARAMETERS),
+    Route("GET", "/api/view/schedules/warnings", view_warnings, Access.READ),
+    Route("GET", "/api/view/schedules", view_schedules, Access.READ, query={"name": "string", "workflow": "string"}),
+    Route("GET", "/api/view/cron", view_cron_expression, Access.READ, query={"expression": "string", "zone": "string"}),
 ]

@@ -7,10 +7,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from conductor.coordinator.audit import Action
 from conductor.coordinator.definitions import json_schemas
 from conductor.coordinator.http.answer import DONE, Answer, as_json
 from conductor.coordinator.http.request import ApiRequest, read_json, whole_number
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.request_errors import invalid, not_found
 from conductor.coordinator.store.transaction import Tx
 from conductor.protocol.json_types import JsonObject
@@ -33,6 +35,7 @@ async def register(request: ApiRequest) -> Answer:
     def put_all(tx: Tx) -> None:
         for schema, key in zip(found, keys, strict=True):
             json_schemas.put_schema(tx, key.name, key.version, schema)
+            request.audit(tx, Action.REGISTER_SCHEMA, f"{key.name} version {key.version}")
 
     await request.write(put_all)
     return DONE
@@ -65,8 +68,13 @@ async def get_schema(request: ApiRequest) -> Answer:
 async def remove_schema(request: ApiRequest) -> Answer:
     """DELETE /schema/{name}[/{version}]: delete a version of a schema, or all versions."""
     name, version = _read_key(request)
-    if not await request.write(lambda tx: json_schemas.drop_schema(tx, name, version)):
-        raise not_found(f"No such schema: {name}")
+
+    def remove(tx: Tx) -> None:
+        if not json_schemas.drop_schema(tx, name, version):
+            raise not_found(f"No such schema: {name}")
+        request.audit(tx, Action.DELETE_SCHEMA, name if version is None else f"{name} version {version}")
+
+    await request.write(remove)
     return DONE
 
 
@@ -76,10 +84,10 @@ def _read_key(request: ApiRequest) -> tuple[str, int | None]:
 
 
 ROUTES = [
-    Route("POST", "/api/schema", register, body=SchemaKey | list[SchemaKey]),
-    Route("GET", "/api/schema", list_schemas),
-    Route("GET", "/api/schema/{name}", get_schema),
-    Route("GET", "/api/schema/{name}/{version}", get_schema),
-    Route("DELETE", "/api/schema/{name}", remove_schema),
-    Route("DELETE", "/api/schema/{name}/{version}", remove_schema),
+    Route("POST", "/api/schema", register, Access.ADMIN, body=SchemaKey | list[SchemaKey]),
+    Route("GET", "/api/schema", list_schemas, Access.READ),
+    Route("GET", "/api/schema/{name}", get_schema, Access.READ),
+    Route("GET", "/api/schema/{name}/{version}", get_schema, Access.READ),
+    Route("DELETE", "/api/schema/{name}", remove_schema, Access.ADMIN),
+    Route("DELETE", "/api/schema/{name}/{version}", remove_schema, Access.ADMIN),
 ]

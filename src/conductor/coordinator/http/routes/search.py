@@ -8,6 +8,7 @@ from conductor.coordinator.definitions.definition_snapshots import Snapshots
 from conductor.coordinator.http.answer import Answer, as_json
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import search_query
 from conductor.coordinator.views.search_query import Search, SearchPage
@@ -63,10 +64,12 @@ async def search_whole_tasks(request: ApiRequest) -> Answer:
 SEARCH_PARAMETERS = {"start": "integer", "size": "integer", "sort": "string", "freeText": "string", "query": "string"}
 
 ROUTES = [
-    Route("GET", "/api/workflow/search", search_workflows, query=SEARCH_PARAMETERS),
-    Route("GET", "/api/workflow/search-v2", search_whole_workflows, query=SEARCH_PARAMETERS),
-    Route("GET", "/api/workflow/search-by-tasks", search_workflows_by_tasks, query=SEARCH_PARAMETERS),
-    Route("GET", "/api/workflow/search-by-tasks-v2", search_whole_workflows_by_tasks, query=SEARCH_PARAMETERS),
-    Route("GET", "/api/tasks/search", search_tasks, query=SEARCH_PARAMETERS),
-    Route("GET", "/api/tasks/search-v2", search_whole_tasks, query=SEARCH_PARAMETERS),
+    Route("GET", "/api/workflow/search", search_workflows, Access.READ, query=SEARCH_PARAMETERS),
+    Route("GET", "/api/workflow/search-v2", search_whole_workflows, Access.READ, query=SEARCH_PARAMETERS),
+    Route("GET", "/api/workflow/search-by-tasks", search_workflows_by_tasks, Access.READ, query=SEARCH_PARAMETERS),
+    Route(
+        "GET", "/api/workflow/search-by-tasks-v2", search_whole_workflows_by_tasks, Access.READ, query=SEARCH_PARAMETERS
+    ),
+    Route("GET", "/api/tasks/search", search_tasks, Access.READ, query=SEARCH_PARAMETERS),
+    Route("GET", "/api/tasks/search-v2", search_whole_tasks, Access.READ, query=SEARCH_PARAMETERS),
 ]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from conductor.coordinator.audit import Action
 from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.request_errors import ApiError, bad_request
 from conductor.coordinator.settings.environment import environment
+from conductor.coordinator.store.transaction import Tx
 
 
 async def list_secret_names(request: ApiRequest) -> Answer:
@@ -16,10 +19,20 @@ async def list_secret_names(request: ApiRequest) -> Answer:
     return as_json(request.core.secrets.names())
 
 
+async def view_secrets(request: ApiRequest) -> Answer:
+    """GET /view/secrets: return the names of all secrets and where each comes from; values are never sent."""
+    return as_json(request.core.secrets.view())
+
+
 async def put_secret(request: ApiRequest) -> Answer:
     """PUT /secrets/{key}: store a secret; the body is its value, as text or as a JSON string."""
     value = _read_secret_value(request)
-    await request.write(lambda tx: request.core.secrets.put(tx, request.params["key"], value))
+
+    def change(tx: Tx) -> None:
+        request.core.secrets.put(tx, request.params["key"], value)
+        request.audit(tx, Action.SET_SECRET, request.params["key"])
+
+    await request.write(change)
     return DONE
 
 
@@ -30,7 +43,7 @@ def _read_secret_value(request: ApiRequest) -> str:
             return msgspec.json.decode(request.body, type=str)
         return request.body.decode()
     except (UnicodeDecodeError, msgspec.DecodeError):
-        raise bad_request("the body is the secret's value, as text in UTF-8 or as a JSON string") from None
+        raise bad_request("the body must be the value of the secret, as UTF-8 text or as a JSON string") from None
 
 
 async def reject_reading_secret(request: ApiRequest) -> Answer:
@@ -45,7 +58,12 @@ async def has_secret(request: ApiRequest) -> Answer:
 
 async def remove_secret(request: ApiRequest) -> Answer:
     """DELETE /secrets/{key}: delete a secret that was stored by the API."""
-    await request.write(lambda tx: request.core.secrets.remove(tx, request.params["key"]))
+
+    def change(tx: Tx) -> None:
+        request.core.secrets.remove(tx, request.params["key"])
+        request.audit(tx, Action.DELETE_SECRET, request.params["key"])
+
+    await request.write(change)
     return DONE
 
 
@@ -61,12 +79,13 @@ async def get_variable(request: ApiRequest) -> Answer:
 
 
 ROUTES = [
-    Route("GET", "/api/secrets", list_secret_names),
-    Route("POST", "/api/secrets", list_secret_names),
-    Route("GET", "/api/secrets/{key}", reject_reading_secret),
-    Route("PUT", "/api/secrets/{key}", put_secret, text_body=True),
-    Route("DELETE", "/api/secrets/{key}", remove_secret),
-    Route("GET", "/api/secrets/{key}/exists", has_secret),
-    Route("GET", "/api/environment", list_variables),
-    Route("GET", "/api/environment/{key}", get_variable),
+    Route("GET", "/api/secrets", list_secret_names, Access.READ),
+    Route("POST", "/api/secrets", list_secret_names, Access.READ),
+    Route("GET", "/api/secrets/{key}", reject_reading_secret, Access.ADMIN),
+    Route("PUT", "/api/secrets/{key}", put_secret, Access.ADMIN, text_body=True),
+    Route("DELETE", "/api/secrets/{key}", remove_secret, Access.ADMIN),
+    Route("GET", "/api/secrets/{key}/exists", has_secret, Access.READ),
+    Route("GET", "/api/environment", list_variables, Access.READ),
+    Route("GET", "/api/environment/{key}", get_variable, Access.READ),
+    Route("GET", "/api/view/secrets", view_secrets, Access.READ),
 ]

@@ -11,6 +11,7 @@ from conductor.coordinator.http.answer import DONE, Answer, as_json
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routes.by_reference import update_task
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.request_errors import bad_request, not_found
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.rows import TaskRow
@@ -84,11 +85,19 @@ async def wait_for_signal(
 RETURN_STRATEGY = {"returnStrategy": "string"}
 
 ROUTES = [
-    Route("POST", "/api/tasks/{workflowId}/{status}/signal", signal, query={"workerid": "string"}, body=JsonObject),
+    Route(
+        "POST",
+        "/api/tasks/{workflowId}/{status}/signal",
+        signal,
+        Access.OPERATE,
+        query={"workerid": "string"},
+        body=JsonObject,
+    ),
     Route(
         "POST",
         "/api/tasks/{workflowId}/{status}/signal/sync",
         signal_sync,
+        Access.OPERATE,
         query={"timeoutMillis": "integer", **RETURN_STRATEGY},
         body=JsonObject,
     ),

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
+from conductor.coordinator.audit import Action
 from conductor.coordinator.http.answer import DONE, NO_CONTENT, Answer, as_json, as_text, error_answer
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
+from conductor.coordinator.http.permissions import check_readable_task, check_task_type
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
-from conductor.coordinator.limits import MAX_BODY_BYTES
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.request_errors import ApiError, bad_request, not_found
 from conductor.coordinator.store.lookup import get_task
 from conductor.coordinator.store.statements import ADD_LOG, LOGS
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.task_authority import Poll
+from conductor.coordinator.tasks import task_steps
 from conductor.coordinator.views import queue_sizes, task_views
 from conductor.protocol.json_types import JsonObject
-from conductor.protocol.wire import FEATURES as FEATURE_LIST
-from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER
+from conductor.protocol.wire import CLIENT_QUERY, SLOTS_QUERY
 
-#: Headers of every answer to a poll: the features of a coordinator, and the largest body it accepts.
-FEATURE_HEADERS = ((FEATURES_HEADER, FEATURE_LIST), (MAX_BODY_HEADER, str(MAX_BODY_BYTES)))
+#: A longer description of a worker's SDK is cut.
+MAX_CLIENT_CHARS = 200
 #: The answer to a poll whose tasks do not fit into the free memory for answers.
 OUT_OF_MEMORY = error_answer(
     ApiError(503, "the coordinator has too many large answers in memory; try again in a moment", retryable=True)
@@ -29,10 +33,10 @@ OUT_OF_MEMORY = error_answer(
 
 async def poll_one(request: ApiRequest) -> Answer:
     """GET /tasks/poll/{type}: return one task, or 204 after at most 100 ms."""
-    tasks = await request.tasks.poll(_read_poll(request, 1, 100), request.on_disconnect)
+    tasks = await _poll(request, _read_poll(request, 1, 100))
     if not tasks:
-        return Answer(204, headers=FEATURE_HEADERS)
-    return deliver_or_requeue(request, tasks, as_json(tasks[0], *FEATURE_HEADERS))
+        return Answer(204, headers=request.core.poll_headers)
+    return deliver_or_requeue(request, tasks, as_json(tasks[0], *request.core.poll_headers))
 
 
 async def poll_batch(request: ApiRequest) -> Answer:
@@ -41,8 +45,17 @@ async def poll_batch(request: ApiRequest) -> Answer:
     A worker that wants no more tasks sends count=0. Its parked polls are then answered at once, with [].
     """
     poll = _read_poll(request, request.query_int("count", 1), request.query_int("timeout", 100))
+    tasks = await _poll(request, poll)
+    return deliver_or_requeue(request, tasks, as_json(tasks, *request.core.poll_headers))
+
+
+async def _poll(request: ApiRequest, poll: Poll) -> list[JsonObject]:
     tasks = await request.tasks.poll(poll, request.on_disconnect)
-    return deliver_or_requeue(request, tasks, as_json(tasks, *FEATURE_HEADERS))
+    feed = request.core.change_feed
+    if tasks and feed.is_active:
+        find_pk = request.core.store.ids.workflow_pk
+        feed.note_tasks(find_pk(task["workflowInstanceId"]) for task in tasks)
+    return tasks
 
 
 def deliver_or_requeue(
@@ -61,14 +74,23 @@ def deliver_or_requeue(
 
 
 def _read_poll(request: ApiRequest, count: int, timeout_ms: int) -> Poll:
-    domain = request.query("domain") or ""
-    return Poll(request.params["type"], domain, request.query("workerid"), count, timeout_ms)
+    domain, task_type = request.query("domain") or "", request.params["type"]
+    check_task_type(request, task_type)
+    # Other SDKs do not send a description, so their user agent is stored.
+    client = request.query(CLIENT_QUERY) or request.header(b"user-agent")
+    slots = request.query_int(SLOTS_QUERY, 0)
+    return Poll(task_type, domain, request.query("workerid"), count, timeout_ms, slots, client[:MAX_CLIENT_CHARS])
 
 
 async def get_task_by_id(request: ApiRequest) -> Answer:
     """GET /tasks/{taskId}: return a task."""
-    task_id = request.params["taskId"]
-    return as_json(await request.reader.read(lambda tx: task_views.read_task(tx, request.reader.snapshots, task_id)))
+    task_id, snapshots = request.params["taskId"], request.reader.snapshots
+
+    def read(tx: Tx) -> JsonObject:
+        check_readable_task(request, tx, task_id)
+        return task_views.read_task(tx, snapshots, task_id)
+
+    return as_json(await request.reader.read(read))
 
 
 async def add_log(request: ApiRequest) -> Answer:
@@ -80,6 +102,7 @@ async def add_log(request: ApiRequest) -> Answer:
     def add(tx: Tx) -> None:
         if get_task(tx, tx.ids.task_pk(task_id)) is None:
             raise not_found(f"Task not found for taskId: {task_id}")
+        check_readable_task(request, tx, task_id)
         tx.run(ADD_LOG, task_id, tx.now_ms, line)
 
     await request.write(add)
@@ -99,10 +122,29 @@ def _read_log_line(body: bytes) -> str:
 async def get_logs(request: ApiRequest) -> Answer:
     """GET /tasks/{taskId}/log: return the log lines of a task, oldest first."""
     task_id = request.params["taskId"]
-    rows = await request.reader.read(lambda tx: tx.rows(LOGS, task_id))
+
+    def read(tx: Tx) -> list[tuple[str, int]]:
+        check_readable_task(request, tx, task_id)
+        return [(line, at_ms) for line, at_ms in tx.rows(LOGS, task_id)]
+
+    rows = await request.reader.read(read)
     if not rows:
         return NO_CONTENT
     return as_json([{"log": line, "taskId": task_id, "createdTime": at_ms} for line, at_ms in rows])
+
+
+async def get_steps(request: ApiRequest) -> Answer:
+    """GET /tasks/{taskId}/steps?after=: return the durable steps of a task and of its earlier attempts, page by page.
+
+    `next` of the answer is the value of `after` for the next page; null after the last page.
+    """
+    task_id, after = request.params["taskId"], request.query_int("after", 0)
+
+    def read(tx: Tx) -> JsonObject:
+        check_readable_task(request, tx, task_id)
+        return task_steps.read_page(tx, task_id, after)
+
+    return as_json(await request.reader.read(read))
 
 
 async def get_queue_size(request: ApiRequest) -> Answer:
@@ -144,24 +186,39 @@ async def get_all_poll_data(request: ApiRequest) -> Answer:
 
 async def requeue(request: ApiRequest) -> Answer:
     """POST /tasks/queue/requeue/{type}: requeue all open tasks of a type; their leases end."""
-    return as_text(str(await request.tasks.requeue_all(request.params["type"])))
+    task_type = request.params["type"]
+    authority = request.tasks
+
+    def requeue_first(tx: Tx) -> list[int]:
+        request.audit(tx, Action.REQUEUE_TASKS, task_type)
+        return authority.requeue_batch(tx, task_type, 0)
+
+    keys = await request.write(requeue_first)
+    count = len(keys)
+    while keys:
+        keys = await request.write(partial(authority.requeue_batch, task_type=task_type, after=keys[-1]))
+        count += len(keys)
+    return as_text(str(count))
 
 
-_WORKER = {"workerid": "string", "domain": "string"}
+_WORKER = {"workerid": "string", "domain": "string", SLOTS_QUERY: "integer", CLIENT_QUERY: "string"}
 _BATCH = {**_WORKER, "count": "integer", "timeout": "integer"}
 
 ROUTES = [
-    Route("GET", "/api/tasks/poll/{type}", poll_one, has_side_effects=True, query=_WORKER),
-    Route("GET", "/api/tasks/poll/batch/{type}", poll_batch, has_side_effects=True, query=_BATCH),
-    Route("POST", "/api/tasks/poll/batch/{type}", poll_batch, query=_BATCH),
-    Route("GET", "/api/tasks/queue/size", get_queue_size, query={"taskType": "string", "domain": "string"}),
-    Route("GET", "/api/tasks/queue/sizes", get_queue_sizes, query={"taskType": "string"}),
-    Route("GET", "/api/tasks/queue/all", get_all_queue_sizes),
-    Route("GET", "/api/tasks/queue/all/verbose", get_all_queues_verbose),
-    Route("GET", "/api/tasks/queue/polldata", get_poll_data, query={"taskType": "string"}),
-    Route("GET", "/api/tasks/queue/polldata/all", get_all_poll_data),
-    Route("POST", "/api/tasks/queue/requeue/{type}", requeue),
-    Route("GET", "/api/tasks/{taskId}", get_task_by_id),
-    Route("POST", "/api/tasks/{taskId}/log", add_log, body=str),
-    Route("GET", "/api/tasks/{taskId}/log", get_logs),
+    Route("GET", "/api/tasks/poll/{type}", poll_one, Access.POLL, has_side_effects=True, query=_WORKER),
+    Route("GET", "/api/tasks/poll/batch/{type}", poll_batch, Access.POLL, has_side_effects=True, query=_BATCH),
+    Route("POST", "/api/tasks/poll/batch/{type}", poll_batch, Access.POLL, query=_BATCH),
+    Route(
+        "GET", "/api/tasks/queue/size", get_queue_size, Access.READ, query={"taskType": "string", "domain": "string"}
+    ),
+    Route("GET", "/api/tasks/queue/sizes", get_queue_sizes, Access.READ, query={"taskType": "string"}),
+    Route("GET", "/api/tasks/queue/all", get_all_queue_sizes, Access.READ),
+    Route("GET", "/api/tasks/queue/all/verbose", get_all_queues_verbose, Access.READ),
+    Route("GET", "/api/tasks/queue/polldata", get_poll_data, Access.READ, query={"taskType": "string"}),
+    Route("GET", "/api/tasks/queue/polldata/all", get_all_poll_data, Access.READ),
+    Route("POST", "/api/tasks/queue/requeue/{type}", requeue, Access.OPERATE),
+    Route("GET", "/api/tasks/{taskId}", get_task_by_id, Access.READ_TASK),
+    Route("POST", "/api/tasks/{taskId}/log", add_log, Access.REPORT, body=str),
+    Route("GET", "/api/tasks/{taskId}/log", get_logs, Access.READ_TASK),
+    Route("GET", "/api/tasks/{taskId}/steps", get_steps, Access.READ_TASK, query={"after": "integer"}),
 ]

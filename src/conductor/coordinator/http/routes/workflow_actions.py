@@ -9,9 +9,12 @@ from typing import Any
 
 import msgspec
 
+from conductor.coordinator.audit import Action
 from conductor.coordinator.http.answer import DONE, NO_CONTENT, Answer, as_json, as_text
+from conductor.coordinator.http.permissions import check_data
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Handler, Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, TURN_S
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid
@@ -108,11 +111,25 @@ def _terminate_remove(request: ApiRequest) -> WorkflowChange:
     return terminate_remove
 
 
+def _audited(
+    request: ApiRequest, make: Callable[[ApiRequest], WorkflowChange], change: WorkflowChange
+) -> WorkflowChange:
+    """Return a change that records itself in the audit trail."""
+    action, reason = Action(make.__name__.strip("_").replace("_", " ")), request.query("reason")
+
+    def change_and_record(tx: Tx, workflow_id: str) -> None:
+        row = find_workflow(tx, workflow_id)
+        change(tx, workflow_id)
+        request.audit(tx, action, row.name, workflow=row.pk, reason=reason)
+
+    return change_and_record
+
+
 def _on_one(make: Callable[[ApiRequest], WorkflowChange], answer: Answer = DONE) -> Handler:
     """Return the handler that changes the workflow in the path."""
 
     async def handler(request: ApiRequest) -> Answer:
-        change = make(request)
+        change = _audited(request, make, make(request))
         await request.write(lambda tx: change(tx, request.params["id"]))
         return answer
 
@@ -124,7 +141,7 @@ def _on_many(make: Callable[[ApiRequest], WorkflowChange]) -> Handler:
     """Return the handler that changes each workflow of an array of ids."""
 
     async def handler(request: ApiRequest) -> Answer:
-        ids, change = _read_ids(request), make(request)
+        ids, change = _read_ids(request), _audited(request, make, make(request))
         problems: list[str | None] = []
         while len(problems) < len(ids):
             problems += await request.write(partial(_change_some, ids=ids[len(problems) :], change=change))
@@ -189,6 +206,7 @@ async def read_many(request: ApiRequest) -> Answer:
 async def rerun(request: ApiRequest) -> Answer:
     """POST /workflow/{id}/rerun: rerun a workflow from a task, also of a sub-workflow, or from its start."""
     rerun_request, workflow_id = request.json(Rerun), request.params["id"]
+    check_data(request, rerun_request.task_input)
     executions = request.workflows.executions
     options: JsonObject = {
         "task_id": rerun_request.re_run_from_task_id,
@@ -196,20 +214,33 @@ async def rerun(request: ApiRequest) -> Answer:
         "workflow_input": rerun_request.workflow_input,
         "correlation_id": rerun_request.correlation_id,
     }
-    await request.write(lambda tx: executions.rerun(tx, find_workflow(tx, workflow_id), **options))
+
+    def rerun_and_record(tx: Tx) -> None:
+        row = find_workflow(tx, workflow_id)
+        executions.rerun(tx, row, **options)
+        request.audit(tx, Action.RERUN, row.name, workflow=row.pk)
+
+    await request.write(rerun_and_record)
     return as_text(workflow_id)
 
 
 async def skip(request: ApiRequest) -> Answer:
     """PUT /workflow/{id}/skiptask/{ref}: skip a task that is not scheduled yet."""
     skip_request = request.json(Skip) if request.body else Skip()
+    check_data(request, skip_request.task_input)
     options: JsonObject = {
         "ref": request.params["ref"],
         "task_input": skip_request.task_input,
         "task_output": skip_request.task_output,
     }
     change = _act(request, workflow_actions.skip_task, refused=400, **options)
-    await request.write(lambda tx: change(tx, request.params["id"]))
+
+    def skip_and_record(tx: Tx) -> None:
+        row = find_workflow(tx, request.params["id"])
+        change(tx, request.params["id"])
+        request.audit(tx, Action.SKIP_TASK, row.name, workflow=row.pk, reason=request.params["ref"])
+
+    await request.write(skip_and_record)
     return DONE
 
 
@@ -239,23 +270,30 @@ _LATEST = {"useLatestDefinitions": "boolean"}
 _RESUME = {"resumeSubworkflowTasks": "boolean"}
 
 ROUTES = [
-    Route("DELETE", "/api/workflow/{id}", _on_one(_terminate), query=_REASON),
-    Route("PUT", "/api/workflow/{id}/pause", _on_one(_pause)),
-    Route("PUT", "/api/workflow/{id}/resume", _on_one(_resume)),
-    Route("POST", "/api/workflow/{id}/retry", _on_one(_retry, NO_CONTENT), query=_RESUME),
-    Route("POST", "/api/workflow/{id}/restart", _on_one(_restart, NO_CONTENT), query=_LATEST),
-    Route("POST", "/api/workflow/{id}/rerun", rerun, body=Rerun),
-    Route("POST", "/api/workflow/{id}/resetcallbacks", _on_one(_reset_callbacks, NO_CONTENT)),
-    Route("PUT", "/api/workflow/{id}/skiptask/{ref}", skip, body=Skip),
-    Route("PUT", "/api/workflow/decide/{id}", _on_one(_decide)),
-    Route("DELETE", "/api/workflow/{id}/remove", _on_one(_remove), query=_ARCHIVE),
-    Route("DELETE", "/api/workflow/{id}/terminate-remove", _on_one(_terminate_remove), query=_REASON),
-    Route("POST", "/api/workflow/bulk/search", read_many, query={"includeTasks": "boolean"}, body=_IDS),
-    Route("PUT", "/api/workflow/bulk/pause", _on_many(_pause), body=_IDS),
-    Route("PUT", "/api/workflow/bulk/resume", _on_many(_resume), body=_IDS),
-    Route("POST", "/api/workflow/bulk/retry", _on_many(_retry), query=_RESUME, body=_IDS),
-    Route("POST", "/api/workflow/bulk/restart", _on_many(_restart), query=_LATEST, body=_IDS),
-    Route("POST", "/api/workflow/bulk/terminate", _on_many(_terminate), query=_REASON, body=_IDS),
-    Route("DELETE", "/api/workflow/bulk/remove", _on_many(_remove), query=_ARCHIVE, body=_IDS),
-    Route("DELETE", "/api/workflow/bulk/terminate-remove", _on_many(_terminate_remove), query=_REASON, body=_IDS),
+    Route("DELETE", "/api/workflow/{id}", _on_one(_terminate), Access.OPERATE, query=_REASON),
+    Route("PUT", "/api/workflow/{id}/pause", _on_one(_pause), Access.OPERATE),
+    Route("PUT", "/api/workflow/{id}/resume", _on_one(_resume), Access.OPERATE),
+    Route("POST", "/api/workflow/{id}/retry", _on_one(_retry, NO_CONTENT), Access.OPERATE, query=_RESUME),
+    Route("POST", "/api/workflow/{id}/restart", _on_one(_restart, NO_CONTENT), Access.OPERATE, query=_LATEST),
+    Route("POST", "/api/workflow/{id}/rerun", rerun, Access.OPERATE, body=Rerun),
+    Route("POST", "/api/workflow/{id}/resetcallbacks", _on_one(_reset_callbacks, NO_CONTENT), Access.OPERATE),
+    Route("PUT", "/api/workflow/{id}/skiptask/{ref}", skip, Access.OPERATE, body=Skip),
+    Route("PUT", "/api/workflow/decide/{id}", _on_one(_decide), Access.OPERATE),
+    Route("DELETE", "/api/workflow/{id}/remove", _on_one(_remove), Access.OPERATE, query=_ARCHIVE),
+    Route("DELETE", "/api/workflow/{id}/terminate-remove", _on_one(_terminate_remove), Access.OPERATE, query=_REASON),
+    Route("POST", "/api/workflow/bulk/search", read_many, Access.READ, query={"includeTasks": "boolean"}, body=_IDS),
+    Route("PUT", "/api/workflow/bulk/pause", _on_many(_pause), Access.OPERATE, body=_IDS),
+    Route("PUT", "/api/workflow/bulk/resume", _on_many(_resume), Access.OPERATE, body=_IDS),
+    Route("POST", "/api/workflow/bulk/retry", _on_many(_retry), Access.OPERATE, query=_RESUME, body=_IDS),
+    Route("POST", "/api/workflow/bulk/restart", _on_many(_restart), Access.OPERATE, query=_LATEST, body=_IDS),
+    Route("POST", "/api/workflow/bulk/terminate", _on_many(_terminate), Access.OPERATE, query=_REASON, body=_IDS),
+    Route("DELETE", "/api/workflow/bulk/remove", _on_many(_remove), Access.OPERATE, query=_ARCHIVE, body=_IDS),
+    Route(
+        "DELETE",
+        "/api/workflow/bulk/terminate-remove",
+        _on_many(_terminate_remove),
+        Access.OPERATE,
+        query=_REASON,
+        body=_IDS,
+    ),
 ]

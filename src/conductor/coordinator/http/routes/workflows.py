@@ -9,9 +9,11 @@ import msgspec
 
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
 from conductor.coordinator.http.answer import Answer, as_json, as_text
+from conductor.coordinator.http.permissions import check_definition
 from conductor.coordinator.http.request import ApiRequest, read_json, whole_number
 from conductor.coordinator.http.routes.signals import RETURN_STRATEGY, read_return_strategy, wait_for_signal
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, MAX_CORRELATION_IDS
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid, not_found
@@ -36,7 +38,10 @@ async def start(request: ApiRequest) -> Answer:
 
 async def start_by_name(request: ApiRequest) -> Answer:
     """POST /workflow/{name}: start a workflow; the body is its input; return its id."""
-    start_request = Start(name=request.params["name"], input=request.json(JsonObject))
+    try:
+        start_request = Start(name=request.params["name"], input=request.json(JsonObject))
+    except ApiError as error:
+        raise bad_request(f"{error.message}; the body is the input of the workflow, a JSON object") from None
     if request.head.query:
         start_request.version = request.query_int("version", 0) or None
         start_request.correlation_id = request.query("correlationId")
@@ -57,7 +62,8 @@ async def start_many(request: ApiRequest) -> Answer:
     async with workflows.bulk_start_slot:
         while len(results) < len(starts):
             rest = starts[len(results) :]
-            results += await request.write(partial(start_turn, workflows.executions, rest), work=len(rest))
+            turn = partial(start_turn, workflows.executions, rest, request.actor)
+            results += await request.write(turn, work=len(rest))
     return as_json([result.body() if isinstance(result, ApiError) else result for result in results])
 
 
@@ -74,7 +80,7 @@ def _read_starts(request: ApiRequest) -> list[Start | ApiError]:
     for element in elements:
         try:
             start = read_json(bytes(element), Start) if isinstance(element, msgspec.Raw) else element
-            _check_start(start)
+            _check_start(request, start)
         except ApiError as error:
             checked.append(error)
             continue
@@ -94,20 +100,20 @@ async def _start_and_wait(request: ApiRequest, start_request: Start) -> Answer:
 async def _start(request: ApiRequest, start_request: Start) -> tuple[int, str, bool]:
     """Start a workflow. Return its key, its id, and whether it waits for a script."""
     if start_request.workflow_def is None:
-        _check_start(start_request)
+        _check_start(request, start_request)
     else:
-        await request.offload_if_large(lambda: _check_start(start_request))
+        await request.offload_if_large(lambda: _check_start(request, start_request))
     start_request.traceparent = request.traceparent() or start_request.traceparent
     executions = request.workflows.executions
 
     def start(tx: Tx) -> tuple[int, str, bool]:
-        pk = executions.start(tx, start_request)
+        pk = executions.start(tx, start_request, started_by=request.actor)
         return pk, tx.ids.workflow(pk), executions.waits_for_script(tx, pk)
 
     return await request.write(start)
 
 
-def _check_start(start_request: Start) -> None:
+def _check_start(request: ApiRequest, start_request: Start) -> None:
     """Reject a request that could never be started. A definition in the request gets its defaults."""
     if not (start_request.name or "").strip():
         raise invalid([("startWorkflow.name", "Workflow name cannot be null or empty")])
@@ -119,6 +125,7 @@ def _check_start(start_request: Start) -> None:
     if start_request.input is None:
         raise bad_request("NULL input passed when starting workflow")
     if start_request.workflow_def is not None:
+        check_definition(request, start_request.workflow_def)
         start_request.workflow_def = check_workflow_def({"name": start_request.name, **start_request.workflow_def})
 
 
@@ -223,14 +230,32 @@ _TASKS = {"start": "integer", "count": "integer", "status": "string"}
 _PERIOD = {"version": "integer", "startTime": "integer", "endTime": "integer"}
 
 ROUTES = [
-    Route("POST", "/api/workflow", start, body=Start),
-    Route("POST", "/api/workflow/start/bulk", start_many, body=list[Start]),
-    Route("POST", "/api/workflow/{name}", start_by_name, query=_BY_NAME, body=JsonObject),
-    Route("POST", "/api/workflow/execute/{name}/{version}", execute, query=_WAIT, body=Start),
-    Route("GET", "/api/workflow/{id}", get_workflow, query={"includeTasks": "boolean"}),
-    Route("GET", "/api/workflow/{id}/status", get_status, query=_STATUS),
-    Route("GET", "/api/workflow/{id}/tasks", list_tasks, query=_TASKS),
-    Route("GET", "/api/workflow/running/{name}", list_running, query=_PERIOD),
-    Route("GET", "/api/workflow/{name}/correlated/{correlationId}", list_correlated, query=_CORRELATED),
-    Route("POST", "/api/workflow/{name}/correlated", list_correlated_many, query=_CORRELATED, body=list[str]),
+    Route("POST", "/api/workflow", start, Access.START, starts_workflows=True, body=Start),
+    Route("POST", "/api/workflow/start/bulk", start_many, Access.START, starts_workflows=True, body=list[Start]),
+    Route(
+        "POST",
+        "/api/workflow/{name}",
+        start_by_name,
+        Access.START,
+        starts_workflows=True,
+        query=_BY_NAME,
+        body=JsonObject,
+    ),
+    Route(
+        "POST",
+        "/api/workflow/execute/{name}/{version}",
+        execute,
+        Access.START,
+        starts_workflows=True,
+        query=_WAIT,
+        body=Start,
+    ),
+    Route("GET", "/api/workflow/{id}", get_workflow, Access.READ_BY_ID, query={"includeTasks": "boolean"}),
+    Route("GET", "/api/workflow/{id}/status", get_status, Access.READ_BY_ID, query=_STATUS),
+    Route("GET", "/api/workflow/{id}/tasks", list_tasks, Access.READ_BY_ID, query=_TASKS),
+    Route("GET", "/api/workflow/running/{name}", list_running, Access.READ, query=_PERIOD),
+    Route("GET", "/api/workflow/{name}/correlated/{correlationId}", list_correlated, Access.READ, query=_CORRELATED),
+    Route(
+        "POST", "/api/workflow/{name}/correlated", list_correlated_many, Access.READ, query=_CORRELATED, body=list[str]
+    ),
 ]
