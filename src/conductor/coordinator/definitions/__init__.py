@@ -5,6 +5,7 @@ In reading order:
 - `task_defs`: task definitions: their fields, limits and storage.
 - `workflow_defs`: workflow definitions: their defaults and storage.
 - `validation`: which workflow definitions can be registered.
+- `likely_mistakes`: parts of a valid definition that are probably mistakes, which cause warnings.
 - `json_schemas`: registered JSON schemas, and the validation of inputs.
 - `plain_schema`: a schema with references inside itself only.
 - `schema_cost`: how much work a schema can cause.

@@ -81,6 +81,11 @@ def find_workflow_input_problem(tx: Tx, definition: Mapping[str, Json], workflow
     return _find_input_problem(tx, str(definition.get("name")), definition.get("inputSchema"), workflow_input)
 
 
+def find_value_problem(schema: JsonObject, value: JsonObject) -> str | None:
+    """Return why a JSON schema rejects a value, or None."""
+    return _get_compiled(schema).find_input_problem(value)
+
+
 def find_schema_form_problem(schema: Json) -> str | None:
     """Return why a definition cannot have this schema (name, version, type, data), or None.
 
@@ -121,7 +126,7 @@ def _find_input_problem(tx: Tx, owner: str, schema: Json, value: JsonObject) -> 
         problem = find_schema_problem(schema)
     if problem is not None:
         return f"the input schema of {owner} cannot be used: {problem}"
-    problem = _get_compiled(schema["data"]).find_input_problem(value)
+    problem = find_value_problem(schema["data"], value)
     return None if problem is None else f"input of {owner} rejected by its schema: {problem}"
 
 

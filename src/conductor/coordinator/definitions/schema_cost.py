@@ -125,8 +125,8 @@ class _Analysis:
         self._plain = plain
         self._steps = 0
         self._longest_chain = 1
-        #: By the identity of a schema: the schema, its weight, and the schemas that apply together with it, itself
-        #: included, with the length of the chain to them.
+        #: Caches by the identity of a schema: the schema itself, the cost of one check, and the schemas that apply
+        #: to the same value (itself included), with the length of the longest chain of them.
         self._nodes: dict[int, JsonObject] = {}
         self._weights: dict[int, int] = {}
         self._together: dict[int, tuple[_Counts, int]] = {}

@@ -60,7 +60,7 @@ _USE_WORKER = "use a SIMPLE task and a worker that does it"
 _NO_AI = f"there are no AI integrations; {_USE_WORKER}"
 #: Types that only Conductor or products based on it support → what to do instead.
 FOREIGN_TYPES = {
-    **dict.fromkeys(("KAFKA_PUBLISH", "JDBC", "GET_DOCUMENT", "PULL_WORKFLOW_MESSAGES"), _USE_WORKER),
+    **dict.fromkeys(("KAFKA_PUBLISH", "JDBC", "GET_DOCUMENT"), _USE_WORKER),
     "HTTP_POLL": "use an HTTP task in a DO_WHILE with a WAIT",
     "WAIT_FOR_WEBHOOK": "use a WAIT or a HUMAN task, and complete it over the API when the webhook is called",
     **dict.fromkeys(("AGENT", "GET_AGENT_CARD", "CANCEL_AGENT", "LIST_API_TOOLS", "PLAN_AND_COMPILE"), _NO_AI),

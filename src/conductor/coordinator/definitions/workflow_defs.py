@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import msgspec
 
+from conductor.coordinator.definitions.likely_mistakes import find_likely_mistakes
 from conductor.coordinator.definitions.task_defs import find_task_def_warnings, parse_task_def
 from conductor.coordinator.definitions.validation import find_definition_warnings, validate_definition
-from conductor.coordinator.definitions.workflow_plan import walk_tasks
-from conductor.coordinator.limits import MAX_PROBLEMS_NAMED
+from conductor.coordinator.definitions.workflow_plan import inner_sequences, task_type, walk_tasks
+from conductor.coordinator.limits import MAX_LIKELY_MISTAKES, MAX_PROBLEMS_NAMED, MAX_SUB_WORKFLOWS_CHECKED
 from conductor.coordinator.request_errors import conflict, invalid, not_found
 from conductor.coordinator.store.statements import (
     DROP_WORKFLOW_DEFINITION,
@@ -46,8 +50,9 @@ def check_workflow_def(raw: JsonObject, path: str = "workflowDef", *, nested: bo
 
 
 def find_workflow_def_warnings(definition: JsonObject) -> list[str]:
-    """Return which parts of a valid definition have no effect, or will fail when they are used."""
-    found = [f"{where}: {message}" for where, message in find_definition_warnings(definition)]
+    """Return which parts of a valid definition have no effect, will fail when used, or are probably mistakes."""
+    likely = islice(find_likely_mistakes(definition), MAX_LIKELY_MISTAKES)
+    found = [f"{where}: {message}" for where, message in (*find_definition_warnings(definition), *likely)]
     for task in walk_tasks(definition["tasks"]):
         if embedded := task.get("taskDefinition"):
             found += find_task_def_warnings(parse_task_def({**embedded, "name": task["name"]}, embedded=True))
@@ -65,6 +70,64 @@ def workflow_def_body(tx: Tx, name: str, version: int | None) -> bytes | None:
     if version:
         return tx.cached_first(WORKFLOW_DEFINITION, name, version)
     return tx.cached_first(LATEST_WORKFLOW_DEFINITION, name)
+
+
+def find_circles(tx: Tx, definition: JsonObject) -> list[str]:
+    """Return which sub-workflows of a definition start its workflow again, directly or in one more step.
+
+    Only tasks that run in every execution count: a circle with a condition can end.
+    """
+    name, version = definition["name"], definition["version"]
+    found = []
+    for ref, called, called_version in islice(_list_sub_workflows(definition), MAX_SUB_WORKFLOWS_CHECKED):
+        if called == name and _is_version(tx, name, called_version, version):
+            found.append(f"{ref}: {_describe_circle(name, name)}")
+            continue
+        inner = get_workflow_def(tx, called, called_version)
+        if inner is not None and any(
+            back == name and _is_version(tx, name, back_version, version)
+            for _, back, back_version in _list_sub_workflows(inner)
+        ):
+            found.append(f"{ref}: {_describe_circle(name, called, name)}")
+    return found
+
+
+def _list_sub_workflows(definition: JsonObject) -> Iterator[tuple[str, str, int | None]]:
+    """Yield reference name, workflow and version of the registered sub-workflows that every execution starts."""
+    tasks = list(walk_tasks(definition["tasks"]))
+    if any(task_type(task) == "TERMINATE" for task in tasks):
+        return
+    conditional = {
+        id(inner)
+        for task in tasks
+        if task_type(task) in ("SWITCH", "DECISION")
+        for case in inner_sequences(task)
+        for inner in walk_tasks(case)
+    }
+    for task in tasks:
+        parameters = task.get("subWorkflowParam") or {}
+        if (
+            task_type(task) == "SUB_WORKFLOW"
+            and id(task) not in conditional
+            and not parameters.get("workflowDefinition")
+        ):
+            version = parameters.get("version")
+            yield task["taskReferenceName"], str(parameters.get("name")), version if isinstance(version, int) else None
+
+
+def _is_version(tx: Tx, name: str, wanted: int | None, version: int) -> bool:
+    """Return whether a sub-workflow with this version, or with the latest one, is the version of the definition."""
+    if wanted:
+        return wanted == version
+    latest = get_workflow_def(tx, name)
+    return latest is None or latest["version"] <= version
+
+
+def _describe_circle(*names: str) -> str:
+    return (
+        f"the sub-workflows are a circle without a condition ({' → '.join(names)}), so the workflow fails when they "
+        "are nested too deeply"
+    )
 
 
 def put_workflow_def(tx: Tx, definition: JsonObject, *, overwrite: bool) -> None:

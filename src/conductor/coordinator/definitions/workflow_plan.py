@@ -25,6 +25,7 @@ TASK_TYPES = (
     "TERMINATE",
     "WAIT",
     "HUMAN",
+    "PULL_WORKFLOW_MESSAGES",
     "NOOP",
     "HTTP",
     "INLINE",
