@@ -27,6 +27,8 @@ from conductor.client.http.operation import AsyncClient, Operations, SyncClient,
 __all__ = ["AsyncWorkflowClient", "WorkflowClient"]
 
 _ORKES = "Orkes Conductor"
+_MESSAGES = "the coordinator, Orkes Conductor, and Conductor servers with workflow-message-queue.enabled"
+_VARIABLES = "the coordinator and Orkes Conductor"
 _EXECUTE = "/workflow/execute/{name}/{version}"
 
 
@@ -66,8 +68,12 @@ class WorkflowOperations(Operations):
         version: int | None = None,
         correlationId: str | None = None,  # noqa: N803 (the name in conductor-python)
         priority: int | None = None,
+        correlation_id: str | None = None,
     ) -> str:
-        """Start a workflow by its name and return its id. Without `version`, the latest version starts."""
+        """Start a workflow by its name and return its id. Without `version`, the latest version starts.
+
+        `correlation_id` and `correlationId`, the name in conductor-python, are the same argument.
+        """
 
     @operation
     async def execute_workflow(
@@ -146,13 +152,21 @@ class WorkflowOperations(Operations):
     async def test_workflow(self, test_request: WorkflowTestRequest) -> Workflow:
         """Run a workflow on the server without workers, with the task outputs of the request. Return the workflow."""
 
-    @endpoint("POST", "/workflow/{workflowId}/messages", body="message", only_on=_ORKES)
+    @endpoint("POST", "/workflow/{workflowId}/messages", body="message", resend=False, only_on=_MESSAGES)
     async def send_message(self, workflow_id: str, message: Mapping[str, Any]) -> str:
-        """Send a message to a workflow and return the id of the message, on servers that support it."""
+        """Send a message, any JSON object, to a running workflow, and return the id of the message.
 
-    @endpoint("POST", "/workflow/{workflowId}/variables", body="variables", only_on=_ORKES)
+        A PULL_WORKFLOW_MESSAGES task of the workflow takes it. The request is never sent twice, so the workflow never
+        gets the message twice.
+
+        Raises:
+            NotFoundException: There is no such workflow, or the server does not support messages.
+            ApiException: The workflow is not RUNNING (409), or too many messages wait for it (429).
+        """
+
+    @endpoint("POST", "/workflow/{workflowId}/variables", body="variables", only_on=_VARIABLES)
     async def update_variables(self, workflow_id: str, variables: Mapping[str, Any] | None = None) -> None:
-        """Set variables of a workflow, on servers that support it."""
+        """Set variables of a workflow that has not ended; other variables keep their values. Some servers lack this."""
 
     @operation
     async def update_state(

@@ -74,6 +74,20 @@ def test_a_failure_says_which_step_failed_and_why() -> None:
         w.run(workers=[worker])
 
 
+def test_a_failure_in_a_sub_workflow_names_its_innermost_reason_u3_09() -> None:
+    with workflow("inner") as inner:
+        fails()
+    with workflow("middle") as middle:
+        inner()
+    with workflow("outer") as outer:
+        middle()
+    with pytest.raises(WorkflowFailed) as raised:
+        outer.run(workers=[Worker("fails", fails, task_def=None)])
+    assert str(raised.value) == (
+        "workflow 'outer' is FAILED: step 'middle' FAILED in sub-workflow 'inner': RuntimeError: no paper"
+    )
+
+
 def test_a_task_that_waits_forever_is_named_when_the_time_is_over() -> None:
     with workflow("w") as w:
         wait(task_ref_name="approval")

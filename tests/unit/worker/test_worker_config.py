@@ -258,7 +258,7 @@ def test_both_signatures_have_every_option_of_a_worker():
     """The decorator and Worker name the options for editors: the only places besides the table."""
     assert CODE_OPTIONS - set(inspect.signature(Worker).parameters) == set()
     assert CODE_OPTIONS - set(inspect.signature(worker_task).parameters) == {"paused"}
-    further = {"task_definition_name", "poll_interval", "task_def"}
+    further = {"task_definition_name", "poll_interval", "task_def", "retries", "retry_delay_s", "backoff", "timeout_s"}
     assert set(inspect.signature(worker_task).parameters) - CODE_OPTIONS == further
 
 

@@ -27,6 +27,7 @@ from conductor.client.workflow import (
     workflow,
 )
 from conductor.client.workflow.task.http_task import HttpTask
+from conductor.client.workflow.task.join_task import JoinTask
 from conductor.client.workflow.task.simple_task import SimpleTask
 from tests.unit.workflow.order_workers import anything, charge, label, not_a_worker, notify, quote
 
@@ -318,8 +319,14 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
     "a loop of no turns": (no_turns, "loop 'loop' runs at least once, got 0"),
     "a step of another workflow": (
         step_of_another,
-        "step 'charge' of workflow 'w' refers to 'quote', which is not one of its steps",
+        "step 'charge' of workflow 'w' refers to 'quote', which is a step of workflow 'other': return it there",
     ),
+    "an input in a text that was not declared": (
+        lambda w: notify(to="dear ${workflow.input.skuu}"),
+        r"refers to \$\{workflow.input.skuu\}, but the input of workflow 'w' has no 'skuu'; did you mean 'sku'",
+    ),
+    "waiting for a text": (lambda w: wait("1h"), r"waits for a number of seconds or a timedelta.*got '1h'"),
+    "negative retries": (lambda w: step(notify, retries=-1), "retries is a whole number of at least 0, got -1"),
     "an input that a sub-workflow has not": (
         wrong_sub_workflow_input,
         r"has no parameter 'adress'; did you mean 'addre",
@@ -382,3 +389,49 @@ class TestValidation:
         w = ConductorWorkflow(None, "w") >> notify(task_ref_name="n", to="a")
         assert w.validate() is w
         assert w.problems() == []
+
+
+class TestSchedules:
+    def test_a_cron_expression_becomes_the_schedule_of_the_workflow_u3_7(self) -> None:
+        with workflow("nightly", cron="0 0 2 * * *", time_zone="Europe/Berlin") as w:
+            notify(to="a")
+        schedule = w.validate().to_schedule()
+        assert schedule is not None
+        assert schedule.to_dict() == {
+            "name": "nightly",
+            "cronExpression": "0 0 2 * * *",
+            "zoneId": "Europe/Berlin",
+            "startWorkflowRequest": {"name": "nightly", "input": {}},
+        }
+
+    def test_wrong_schedules_are_refused(self) -> None:
+        for options, message in [
+            ({"cron": "0 2 * * *"}, "a cron expression has six fields"),
+            ({"cron": "0 0 2 * * *", "time_zone": "Europe/Berln"}, "did you mean 'Europe/Berlin'"),
+            ({"time_zone": "UTC"}, "has a time_zone but no cron expression"),
+        ]:
+            with pytest.raises(WorkflowError, match=message):
+                workflow("w", **options)
+        with workflow("w", cron="0 0 99 * * *") as w:
+            notify(to="a")
+        with pytest.raises(WorkflowError, match="- cron: "):
+            w.validate()
+        with workflow("w", cron="0 0 2 * * *", inputs={"day": str}) as w:
+            notify(to=w.input("day"))
+        with pytest.raises(WorkflowError, match="a schedule has no input 'day': give it a default"):
+            w.to_schedule()
+
+
+def test_scripts_and_joins_are_checked_by_validate_u1_16() -> None:
+    with workflow("w") as w:
+        with loop(script="$.x >"):
+            notify(to="a")
+        with switch(script="$.n >", n=1) as case, case("many"):
+            notify(to="b")
+        add(SimpleTask("c", "c"))
+        add(JoinTask("join", ["nothing"]))
+    with pytest.raises(WorkflowError) as refused:
+        w.validate()
+    message = str(refused.value)
+    assert message.count("cannot be parsed") >= 2 or "loopCondition" in message
+    assert "nothing" in message

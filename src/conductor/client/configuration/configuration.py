@@ -114,7 +114,13 @@ class Configuration:
         self.tracing: str = _resolve("tracing", tracing)
         self.log_format: str = _resolve("log_format", log_format)
         self.logger_format: str = logger_format or LOGGER_FORMAT
+        #: Whether each worker logs a line with its options at its start.
+        self.logs_worker_options = True
+        #: Whether each failed poll is a warning in the log. The command `run` prints one line for all workers instead.
+        self.logs_failed_polls = True
         self.AUTH_TOKEN = None
+        #: The newest epoch of a coordinator that the server has announced; sent with every request.
+        self.seen_epoch: str | None = None
         #: When `AUTH_TOKEN` was set, in epoch milliseconds; 0 means never.
         self.token_update_time: int = 0
         if self.key_file and not self.cert_file:

@@ -17,7 +17,16 @@ from conductor.client.configuration.option import (
 _LOOKS_LIKE_OURS = re.compile(r"conductor(?:[._-]|[._-]?workers?[._-])", re.IGNORECASE)
 #: Variables of `conductor-worker serve`. Workers may run in the same environment, so these get no warning.
 COORDINATOR_VARIABLES = frozenset(
-    {"CONDUCTOR_ALLOWED_HOSTS", "CONDUCTOR_ALLOWED_ORIGINS", "CONDUCTOR_HTTP_TASK_HOSTS", "CONDUCTOR_SECRETS_KEY"}
+    {
+        "CONDUCTOR_ALLOWED_HOSTS",
+        "CONDUCTOR_ALLOWED_ORIGINS",
+        "CONDUCTOR_HTTP_TASK_HOSTS",
+        "CONDUCTOR_LITESTREAM",
+        "CONDUCTOR_REPLICATE",
+        "CONDUCTOR_SECRETS_KEY",
+        "CONDUCTOR_SERVER_TLS_CERT_FILE",
+        "CONDUCTOR_SERVER_TLS_KEY_FILE",
+    }
 )
 METRICS_VARIABLES = frozenset({"CONDUCTOR_METRICS_BUCKETS"})
 #: Prefixes of variables that workflows use as `${workflow.secrets.X}` and `${workflow.env.X}`.

@@ -110,7 +110,7 @@ class TaskUpdateFailure:
 
 @dataclass(frozen=True, slots=True)
 class TaskUpdateRetried:
-    """An attempt to report a result failed. `delay_s` is the time until the next one; None after the last one."""
+    """An attempt to report a result failed. `delay_s` is the longest wait for the next one; None after the last one."""
 
     task_type: str
     task_id: str

@@ -22,11 +22,11 @@ from conductor.client.http.errors import (
     TransportError,
     describe_web_page,
 )
-from conductor.client.http.models.model import plain_text
+from conductor.client.http.models.model import encode, plain_text
 from conductor.client.http.response import Response
 from conductor.common.clock import SYSTEM_CLOCK, Clock
 from conductor.common.text import escape
-from conductor.protocol.wire import AUTH_HEADER
+from conductor.protocol.wire import AUTH_HEADER, EPOCH_HEADER
 from conductor.telemetry.tracing import TRACEPARENT, current_traceparent
 
 T = TypeVar("T")
@@ -124,14 +124,16 @@ class AsyncApiClient:
         body_type = None if body is None else content_type
         # A program that has not imported OpenTelemetry has no span.
         traceparent = current_traceparent() if "opentelemetry.trace" in sys.modules else None
-        headers = _headers(configuration.AUTH_TOKEN, body_type, traceparent)
+        headers = _headers(configuration.AUTH_TOKEN, body_type, traceparent, configuration.seen_epoch)
         call = Call(method, url, headers, body, timeout_s, resend, template or path, wanted)
         response = await self._send(call)
         if response.status not in (401, 403):
             return response
         if not await tokens.renew_after_rejection(configuration, generation, self._fetch_token) or not call.is_wanted():
             return response
-        response = await self._send(call._replace(headers=_headers(configuration.AUTH_TOKEN, body_type, traceparent)))
+        response = await self._send(
+            call._replace(headers=_headers(configuration.AUTH_TOKEN, body_type, traceparent, configuration.seen_epoch))
+        )
         tokens.record_repeat(rejected=response.status in (401, 403))
         return response
 
@@ -208,14 +210,6 @@ class AsyncApiClient:
             self.on_request(call.method, call.template, status, self._clock.monotonic() - started_s)
 
 
-def encode(obj: Any) -> bytes:
-    """Return an object as JSON."""
-    return _ENCODER.encode(obj)
-
-
-_ENCODER = msgspec.json.Encoder(enc_hook=plain_text)
-
-
 @cache
 def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_)
@@ -245,12 +239,14 @@ def _text(response: Response) -> str:
     return response.body.decode()
 
 
-_HEADERS: dict[tuple[str | None, str | None], dict[str, str]] = {}
+_HEADERS: dict[tuple[str | None, str | None, str | None], dict[str, str]] = {}
 
 
-def _headers(token: str | None, content_type: str | None, traceparent: str | None = None) -> dict[str, str]:
-    """Return the headers of a request. There is one cached dict for each token and content type in use."""
-    headers = _HEADERS.get((token, content_type))
+def _headers(
+    token: str | None, content_type: str | None, traceparent: str | None = None, epoch: str | None = None
+) -> dict[str, str]:
+    """Return the headers of a request. There is one cached dict for each token, content type and epoch in use."""
+    headers = _HEADERS.get((token, content_type, epoch))
     if headers is None:
         if len(_HEADERS) > 16:  # old tokens
             _HEADERS.clear()
@@ -261,7 +257,9 @@ def _headers(token: str | None, content_type: str | None, traceparent: str | Non
             headers[AUTH_HEADER] = token
         if content_type is not None:
             headers["Content-Type"] = content_type
-        _HEADERS[token, content_type] = headers
+        if epoch is not None:
+            headers[EPOCH_HEADER] = epoch
+        _HEADERS[token, content_type, epoch] = headers
     return headers if traceparent is None else {**headers, TRACEPARENT: traceparent}
 
 

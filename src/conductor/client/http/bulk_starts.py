@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from conductor.client.http.async_api_client import AsyncApiClient, encode
+from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, AuthorizationException, BulkStartError, ConductorError
+from conductor.client.http.models.model import encode
 from conductor.client.http.models.start_workflow_request import IdempotencyStrategy, StartWorkflowRequest
 from conductor.client.http.response import Response
 from conductor.protocol.json_types import JsonObject

@@ -10,8 +10,9 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from conductor.client.http.async_api_client import JSON, AsyncApiClient, encode
+from conductor.client.http.async_api_client import JSON, AsyncApiClient
 from conductor.client.http.errors import ApiException, NotFoundException
+from conductor.client.http.models.model import encode
 from conductor.protocol.json_types import JsonObject
 
 #: The time limit of a call with `wait_for_seconds` is that time plus this many seconds.
@@ -83,14 +84,14 @@ class Endpoint:
         for argument, value in arguments.items():
             name = self._wire_name(argument)
             if argument == self._body:
-                body = str(value).encode() if self._as_text else encode({} if value is None else value)
+                body = str(value).encode() if self._as_text else encode({} if value is None else value, argument)
             elif argument == "timeout_s":
                 timeout_s = value
             elif name in self._in_path:
                 path = path.replace(f"{{{name}}}", quote_segment(value))
-            elif value != "":  # a server would take an empty `domain` for the name of a domain
+            elif value is not None and value != "":  # a server would take an empty `domain` for the name of a domain
                 query[name] = value
-                if argument == "wait_for_seconds" and value is not None:
+                if argument == "wait_for_seconds":
                     timeout_s = value + WAIT_GRACE_S
         returns_nothing = returns in (None, type(None))
         try:

@@ -125,7 +125,7 @@ class Sketch:
         """Replace the oldest window by an empty window for this minute, and count in it from now on."""
         self.minute = minute
         number, self.counts = self._minutes[minute % WINDOWS], self._windows[minute % WINDOWS]
-        # If the number is this minute, another `Sketch` of the same memory has already started the minute.
+        # Another `Sketch` on the same memory may have started this minute already; its counts must be kept.
         if number[0] != minute:
             # The number is 0 while the window is cleared, so that a reader never takes old counts for new ones.
             number[0] = 0

@@ -83,7 +83,7 @@ class Totals:
                 del minutes[old]
 
     def merge_minutes(self, key: Key, since_minute: int) -> BucketCounts:
-        """Return the bucket counts of a sketch since that minute."""
+        """Return the sum of a sketch's bucket counts from the minute `since_minute` on."""
         return merge_counts(counts for minute, counts in self.sketches[key].items() if minute >= since_minute)
 
 

@@ -36,6 +36,10 @@ class ProcessTelemetry:
         """Record how many slots of a worker are in use."""
         self.collector.set_gauge(worker_metrics.SLOTS_IN_USE, task_type, count)
 
+    def set_journal_reports(self, task_type: str, count: int) -> None:
+        """Record how many reports of the journal have no verdict."""
+        self.collector.set_gauge(worker_metrics.JOURNAL_REPORTS, task_type, count)
+
     def set_stuck(self, task_type: str, count: int) -> None:
         """Record how many slots are held by functions that are past their timeout."""
         self.collector.set_gauge(worker_metrics.STUCK_TASKS, task_type, count)

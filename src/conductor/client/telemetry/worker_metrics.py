@@ -51,6 +51,12 @@ SLOTS_IN_USE = Metric(
     _TASK,
     "Slots in use by tasks that execute or whose reports have no verdict yet.",
 )
+JOURNAL_REPORTS = Metric(
+    "worker_journal_reports",
+    Kind.GAUGE,
+    _TASK,
+    "Reports in the journals of running worker processes that have no verdict yet, including those in flight.",
+)
 STUCK_TASKS = Metric("worker_stuck_tasks", Kind.GAUGE, _TASK, "Slots held by a function that is past its timeout.")
 RESTARTS_TOTAL = Metric("worker_restarts_total", Kind.COUNTER, _TASK, "Worker processes restarted after a crash.")
 PROCESS_DIED_TOTAL = Metric(
@@ -83,6 +89,7 @@ _METRICS: tuple[Metric, ...] = (
     LEASE_LOST_TOTAL,
     SLOTS,
     SLOTS_IN_USE,
+    JOURNAL_REPORTS,
     STUCK_TASKS,
     RESTARTS_TOTAL,
     PROCESS_DIED_TOTAL,

@@ -3,6 +3,8 @@
 The modules in reading order:
 
 - `worker_task`: the decorator that makes a worker of a function.
+- `function_checks`: what the decorator checks of a function.
+- `task_def_options`: the task definition from the arguments of the decorator.
 - `worker`: the worker, and the options from code.
 - `worker_interface`: the base class of all workers.
 - `worker_config`: the table of options, and their values for a worker.

@@ -17,6 +17,7 @@ from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.output import OutputError, encode_output, to_output
 from conductor.client.worker.signature import InputError, list_missing_inputs
 from conductor.common.text import escape_surrogates
+from conductor.protocol.steps import Step
 from conductor.protocol.wire import MAX_CALLBACK_S, MAX_REASON_CHARS
 
 #: The directory of this package, whose frames are removed from tracebacks.
@@ -50,7 +51,8 @@ def make_outcome(value: object, context: TaskContext) -> TaskOutcome:
 
 def make_error_outcome(error: BaseException, context: TaskContext) -> TaskOutcome:
     """Make the outcome of a function that raised, or whose input or output could not be converted."""
-    terminal = isinstance(error, NonRetryableException | InputError | OutputError)
+    # A retry gets the same input, so a function that failed because of a missing input would fail again.
+    terminal = isinstance(error, NonRetryableException | InputError | OutputError) or bool(list_missing_inputs(error))
     status = TaskResultStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskResultStatus.FAILED
     result = _new_result(context, status)
     result.reason_for_incompletion = format_reason(error)
@@ -81,6 +83,27 @@ def make_requeue_outcome(
     result.never_started = never_started or None
     result.logs = context.list_unsent_logs()
     return TaskOutcome(result, b"{}")
+
+
+def make_suspended_outcome(context: TaskContext, steps: list[Step], callback_after_seconds: int) -> TaskOutcome:
+    """Make the outcome of a task whose durable steps wait.
+
+    Args:
+        context: The context of the task.
+        steps: The steps that are not recorded yet.
+        callback_after_seconds: When the task is delivered again, on a server that does not know what it waits for.
+    """
+    result = _new_result(context, TaskResultStatus.IN_PROGRESS)
+    result.suspended = True if context.task.lease_id is not None else None
+    result.callback_after_seconds = callback_after_seconds
+    result.steps = steps or None
+    result.logs = context.list_unsent_logs()
+    try:
+        result.output_data = to_output(context.output)
+        output = encode_output(result.output_data)
+    except Exception:  # the output so far is only displayed, so an error in it must not fail the task
+        result.output_data, output = {}, b"{}"
+    return TaskOutcome(result, output)
 
 
 def format_reason(error: BaseException) -> str:
@@ -158,7 +181,7 @@ def _new_result(context: TaskContext, status: TaskResultStatus) -> TaskResult:
     result.workflow_instance_id = task.workflow_instance_id
     result.worker_id = context.worker_id
     result.status = status
-    result.output_data, result.logs = {}, []  # otherwise shared with the template
+    result.output_data, result.logs = {}, []  # a copy shares these objects with `_BLANK`
     return result
 
 

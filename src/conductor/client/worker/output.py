@@ -61,19 +61,32 @@ def encode_output(output: Mapping[str, Any]) -> bytes:
     Raises:
         OutputError: A value cannot be sent as JSON.
     """
+    return encode_value(output, "output")
+
+
+def encode_value(value: object, path: str) -> bytes:
+    """Encode any value as JSON, with the conversions of `encode_output`.
+
+    Args:
+        value: The value.
+        path: The name of the value in errors.
+
+    Raises:
+        OutputError: The value cannot be sent as JSON.
+    """
     try:
-        raw = _encoder.encode(output)
-        if _is_plain(output):
-            if len(raw) > 2 * MAX_NESTING and _is_deeper(output, MAX_NESTING):
-                raise OutputError("output", TOO_DEEP)
+        raw = _encoder.encode(value)
+        if _is_plain(value):
+            if len(raw) > 2 * MAX_NESTING and _is_deeper(value, MAX_NESTING):
+                raise OutputError(path, TOO_DEEP)
             return raw
     except (TypeError, ValueError, RecursionError):
         pass
-    # The output contains other types or a NaN, or cannot be encoded. Find the place.
+    # The value contains other types or a NaN, or cannot be encoded: find out where, for the error message.
     try:
-        return _encoder.encode(to_plain(output, "output", ()))
+        return _encoder.encode(to_plain(value, path, ()))
     except RecursionError:
-        raise OutputError("output", TOO_DEEP) from None
+        raise OutputError(path, TOO_DEEP) from None
 
 
 #: The deepest nesting of containers. Servers have such a limit, but the encoder has none on Python 3.14.

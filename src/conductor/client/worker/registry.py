@@ -126,6 +126,6 @@ def _format_origin(worker: Worker) -> str:
 
 def _find_origin(function: UserFunction | None) -> tuple[str, str]:
     module = getattr(function, "__module__", None) or "?"
-    # In a child process, multiprocessing loads the main script as `__mp_main__`. Its functions count as the same.
+    # In a child process, multiprocessing loads the main script as `__mp_main__`. Give its functions the same origin.
     module = "__main__" if module == "__mp_main__" else module
     return module, getattr(function, "__qualname__", None) or repr(function)

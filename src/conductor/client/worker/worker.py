@@ -129,6 +129,10 @@ class Worker(WorkerInterface):
             raise TypeError(f"worker {task_definition_name!r} needs a function to call, got {execute_function!r}")
         self.execute_function = execute_function
         self.task_def = task_def if task_def is not None else task_def_template
+        if isinstance(self.task_def, TaskDef):
+            from conductor.client.worker.task_def_options import check_task_def
+
+            check_task_def(f"worker {self.task_definition_name!r}", self.task_def)
         given = {
             **options,
             "poll_interval_millis": poll_interval if poll_interval_millis is None else poll_interval_millis,

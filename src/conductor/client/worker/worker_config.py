@@ -165,7 +165,7 @@ class ProcessOptions:
         maximum=19,
     )
     kill_stuck: bool = _process_option(
-        False, "A process of TaskHandler in which a function does not stop is replaced and killed."
+        False, "If a function does not stop after its timeout, its process of TaskHandler is replaced and killed."
     )
 
 

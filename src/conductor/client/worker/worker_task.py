@@ -6,19 +6,22 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.worker import registry
 from conductor.client.worker.worker import KeywordOptions, Worker, takes_options
 from conductor.client.worker.worker_interface import PLAIN_FUNCTION, check_task_name
 
+if TYPE_CHECKING:
+    from conductor.client.worker.task_def_options import Backoff
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @takes_options
 def worker_task(
-    task_definition_name: str,
+    task_definition_name: str = "",
     poll_interval_millis: int | None = None,
     domain: str | None = None,
     worker_id: str | None = None,
@@ -32,6 +35,10 @@ def worker_task(
     register_schema: bool | None = None,
     *,
     poll_interval: int | None = None,
+    retries: int | None = None,
+    retry_delay_s: int | None = None,
+    backoff: Backoff | None = None,
+    timeout_s: int | None = None,
     **options: Unpack[KeywordOptions],
 ) -> Callable[[F], F]:
     """Make a worker of a function, sync or async. Handlers find it in the registry.
@@ -56,10 +63,19 @@ def worker_task(
         strict_schema: Reject input that does not match the annotations exactly.
         register_schema: Register the schemas of the annotations with the task definition.
         poll_interval: The older name of `poll_interval_millis`.
+        retries: How often the server retries a failed task. The worker registers this and the next three in the task
+            definition at start; they need no `register_task_def`.
+        retry_delay_s: The delay before a retry, in seconds.
+        backoff: How the delay grows: "fixed", "linear" or "exponential".
+        timeout_s: The longest time of one attempt, in seconds. After it, the task is retried.
         **options: Further options; see `KeywordOptions`.
 
+    Raises:
+        TypeError: The function is a generator or a method.
+        ValueError: A value of the task definition is not possible.
+
     Example:
-        @worker_task(task_definition_name="greet", thread_count=10)
+        @worker_task(task_definition_name="greet", thread_count=10, retries=5, backoff="exponential")
         async def greet(name: str) -> dict:
             return {"greeting": f"Hello {name}"}
     """
@@ -69,6 +85,15 @@ def worker_task(
             f"got {task_definition_name!r}"
         )
     check_task_name(task_definition_name, "worker_task")
+    owner = f"worker {task_definition_name!r}"
+    if any(value is not None for value in (retries, retry_delay_s, backoff, timeout_s)):
+        from conductor.client.worker.task_def_options import make_task_def
+
+        if task_def is not None:
+            raise TypeError(f"{owner} takes either task_def, or retries, retry_delay_s, backoff and timeout_s")
+        if register_task_def is False:
+            raise TypeError(f"{owner} registers its retries and timeout: leave out register_task_def=False")
+        task_def, register_task_def = make_task_def(owner, retries, retry_delay_s, backoff, timeout_s), True
 
     def decorate(function: F) -> F:
         if not callable(function):
@@ -78,6 +103,9 @@ def worker_task(
             from conductor.client.worker.signature import read_signature
 
             read_signature(function)
+        from conductor.client.worker.function_checks import check_function
+
+        check_function(task_definition_name, function)
         function = _make_callable_as_step(function, task_definition_name)
         worker = Worker(
             task_definition_name,

@@ -12,6 +12,8 @@ from conductor.common.lazy_names import define_lazy_names
 
 if TYPE_CHECKING:
     from conductor.client.workflow.authoring import add as add
+    from conductor.client.workflow.authoring import collect as collect
+    from conductor.client.workflow.authoring import each as each
     from conductor.client.workflow.authoring import fork as fork
     from conductor.client.workflow.authoring import loop as loop
     from conductor.client.workflow.authoring import set_variables as set_variables
@@ -29,6 +31,8 @@ _HOMES = {
     "ConductorWorkflow": "conductor_workflow",
     "WorkflowError": "authoring_errors",
     "add": "authoring",
+    "collect": "authoring",
+    "each": "authoring",
     "fork": "authoring",
     "loop": "authoring",
     "set_variables": "authoring",

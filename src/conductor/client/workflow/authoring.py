@@ -14,17 +14,19 @@ functions create the same objects as the classes in `conductor.client.workflow.t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
+from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.client.worker.worker_interface import undecorate
 from conductor.client.workflow.authoring_errors import WorkflowError, suggest_name
 from conductor.client.workflow.conductor_workflow import ConductorWorkflow
-from conductor.client.workflow.declared_types import DeclaredType, read_input_types
+from conductor.client.workflow.declared_types import DeclaredInputs, DeclaredType
+from conductor.client.workflow.each_step import EachTask, find_each
 from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
-from conductor.client.workflow.reference import Reference, to_plain_value
+from conductor.client.workflow.reference import Reference, make_reference, to_plain_value
 from conductor.client.workflow.step_blocks import StepBlock, get_innermost_block, open_block
 from conductor.client.workflow.step_signature import to_json_value
 from conductor.client.workflow.task.do_while_task import DoWhileTask, get_for_loop_condition
@@ -34,12 +36,17 @@ from conductor.client.workflow.task.sub_workflow_task import SubWorkflowTask
 from conductor.client.workflow.task.switch_task import SwitchTask
 from conductor.client.workflow.task.task import TaskInterface
 from conductor.client.workflow.task.terminate_task import TerminateTask, WorkflowStatus
+from conductor.client.workflow.task.timeout_policy import TimeoutPolicy
 from conductor.client.workflow.task.wait_task import WaitForDurationTask, WaitTask, WaitUntilTask
+from conductor.client.workflow.value_type import ValueType
 from conductor.client.workflow.worker_step import make_worker_step
+from conductor.client.workflow.workflow_cron import read_cron
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", bound=TaskInterface)
+#: An element of a list.
+E = TypeVar("E")
 
 _ENDINGS = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
 
@@ -51,39 +58,72 @@ def workflow(
     description: str | None = None,
     inputs: object = None,
     returns: object = None,
+    on_failure: ConductorWorkflow | str | None = None,
+    timeout_s: int | None = None,
+    cron: str | None = None,
+    time_zone: str | None = None,
     executor: WorkflowExecutor | None = None,
 ) -> ConductorWorkflow:
-    """Make a new workflow, without a timeout.
+    """Make a new workflow.
 
     Args:
         name: The name of the definition.
         version: The version of the definition; 1 by default.
         description: A description for readers.
         inputs: The types of the inputs: a dict of names and types, or one type with fields, such as a dataclass.
-            `workflow.input("...")` must then name one of them.
+            `workflow.input("...")` must then name one of them. The definition contains their JSON schema, and the
+            server rejects starts with other input.
         returns: The type of the output, with fields. `returns(...)` must set them, and `run` returns an instance.
+        on_failure: The workflow that the server starts when this one fails or times out: a workflow of this program, or
+            the name of a registered one.
+        timeout_s: The longest time in seconds, after which the workflow ends as TIMED_OUT. No limit by default.
+        cron: Start the workflow at these times. The expression has six fields, beginning with the seconds, such as
+            `0 0 2 * * *` for every day at 2:00. Registering the workflow saves the schedule under its name.
+        time_zone: The time zone of `cron`, such as `Europe/Berlin`; UTC by default.
         executor: The connection to the server, from `OrkesClients.get_workflow_executor()`.
 
     Raises:
-        WorkflowError: The name is empty.
+        WorkflowError: The name is empty, or a value is not possible.
     """
     if not name or not isinstance(name, str):
         raise WorkflowError(f"a workflow needs a name, got {name!r}")
     new = ConductorWorkflow(executor, name, version, description).timeout_seconds(0)
     if inputs is not None:
-        new._input_type = read_input_types(inputs)
-        if new._input_type is not None:
-            new.input_parameters(list(new._input_type.schema.get("properties", {})))
+        new._inputs = DeclaredInputs(inputs)
+        new.input_parameters(list(new._inputs.properties))
     if returns is not None:
         new._output_type = DeclaredType(returns)
+    if isinstance(on_failure, ConductorWorkflow):
+        new._on_failure = on_failure
+    if on_failure is not None:
+        new.failure_workflow(on_failure if isinstance(on_failure, str) else on_failure.name)
+    if timeout_s is not None:
+        if type(timeout_s) is not int or timeout_s < 1:
+            raise WorkflowError(f"timeout_s of workflow {name!r} is a whole number of seconds, got {timeout_s!r}")
+        new.timeout_seconds(timeout_s).timeout_policy(TimeoutPolicy.TIME_OUT_WORKFLOW)
+    new._cron = read_cron(name, cron, time_zone)
     return new
 
 
 @overload
-def step(function: Callable[P, Awaitable[R]], task_ref_name: str | None = None) -> Callable[P, R]: ...
+def step(
+    function: Callable[P, Awaitable[R]],
+    task_ref_name: str | None = None,
+    *,
+    optional: bool = False,
+    retries: int | None = None,
+) -> Callable[P, R]: ...
 @overload
-def step(function: Callable[P, R], task_ref_name: str | None = None) -> Callable[P, R]: ...
-def step(function: Callable[..., Any], task_ref_name: str | None = None) -> Callable[..., Any]:
+def step(
+    function: Callable[P, R], task_ref_name: str | None = None, *, optional: bool = False, retries: int | None = None
+) -> Callable[P, R]: ...
+def step(
+    function: Callable[..., Any],
+    task_ref_name: str | None = None,
+    *,
+    optional: bool = False,
+    retries: int | None = None,
+) -> Callable[..., Any]:
     """Return a function that adds a step with this reference name: `step(charge, "pay")(amount=5)`.
 
     A direct call of the worker adds a step with a generated name. Use `step` to choose the name, or to show type
@@ -92,6 +132,8 @@ def step(function: Callable[..., Any], task_ref_name: str | None = None) -> Call
     Args:
         function: A decorated function.
         task_ref_name: The reference name of the step.
+        optional: Continue the workflow if the step fails.
+        retries: The number of retries of this step, instead of that of its task type.
 
     Raises:
         WorkflowError: The function is not decorated with `@worker_task`.
@@ -103,10 +145,16 @@ def step(function: Callable[..., Any], task_ref_name: str | None = None) -> Call
         name = getattr(function, "__name__", repr(function))
         raise WorkflowError(f"{name} is not a worker: decorate it with @worker_task(task_definition_name={name!r})")
     task_name = worker.get_task_definition_name()
+    if retries is not None and (type(retries) is not int or retries < 0):
+        raise WorkflowError(f"step({task_name}): retries is a whole number of at least 0, got {retries!r}")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         get_innermost_block(f"step({task_name})")
-        return make_worker_step(undecorate(function), task_name, args, kwargs, task_ref_name)
+        made = make_worker_step(undecorate(function), task_name, args, kwargs, task_ref_name)
+        if optional:
+            made.optional = True
+        made._retry_count = retries
+        return made
 
     return call
 
@@ -228,13 +276,67 @@ def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
 
 
 @contextmanager
+def each(items: Iterable[E], task_ref_name: str | None = None) -> Iterator[E]:
+    """Run steps once for each element of a list, in parallel. The next step waits for all of them.
+
+    Several steps become a sub-workflow for each element. `collect` returns their results.
+
+    Args:
+        items: A reference to a list.
+        task_ref_name: The reference name of the block.
+
+    Example:
+        with each(order.input("lines")) as line:
+            parcel = pack(sku=line.sku, count=line.count)
+        ship(parcels=collect(parcel))
+    """
+    block = get_innermost_block("each(...)")
+    ref = task_ref_name or block.make_unused_name("each")
+    items_type = _read_list_type(f"each {ref!r}", items)
+    task = EachTask(ref, items, block.workflow.name)
+    block.append(task)
+    item: Any = make_reference(ref, "item", value_type=items_type)
+    with open_block(StepBlock(block.workflow, task._steps)):
+        yield item
+    if not task._steps:
+        raise WorkflowError(f"each {ref!r} has no steps")
+
+
+def collect(value: E) -> list[E]:
+    """Return the list of the results of a step inside an `each` block, in the order of the elements.
+
+    Args:
+        value: A step of the block, or a field of its output.
+
+    Raises:
+        WorkflowError: The value is not a result inside an `each` block of this workflow.
+    """
+    block = get_innermost_block("collect(...)")
+    target: Any = value
+    reference = target.as_reference() if hasattr(type(value), "as_reference") else value
+    name = str.__str__(reference)[2:].partition(".")[0] if isinstance(reference, Reference) else ""
+    owner = find_each(block.workflow._tasks, name)
+    if owner is None or not isinstance(reference, Reference):
+        raise WorkflowError(f"collect(...) takes a step inside an each block, or a field of its output; got {value!r}")
+    found: Any = owner.collect(reference)
+    return found  # type: ignore[no-any-return]
+
+
+@contextmanager
 def loop(
-    times: object = None, *, script: str | None = None, task_ref_name: str | None = None, **inputs: object
-) -> Iterator[DoWhileTask]:
+    times: object = None,
+    *,
+    items: object = None,
+    script: str | None = None,
+    task_ref_name: str | None = None,
+    **inputs: object,
+) -> Iterator[LoopBlock]:
     """Repeat steps.
 
     Args:
         times: The number of iterations, or a reference to it.
+        items: A reference to a list, instead of a number. The iterations run one after the other; `item` is the element
+            and `index` its number, from 0. To run them in parallel, use `each`.
         script: A JavaScript expression, instead of a number. The loop continues while it is true. It sees the inputs
             as `$.name` and the steps inside the loop by their reference names.
         task_ref_name: The reference name of the loop.
@@ -243,12 +345,18 @@ def loop(
     Example:
         with loop(times=3) as again:
             remind(number=again.iteration)
+        with loop(items=order.input("lines")) as again:
+            pack(sku=again.item.sku)
     """
     block = get_innermost_block("loop(...)")
-    if (times is None) == (script is None):
-        raise WorkflowError("loop takes a number of times, or script='...' with its inputs")
+    if sum(one is not None for one in (times, items, script)) != 1:
+        raise WorkflowError("loop takes a number of times, or items=..., or script='...' with its inputs")
     ref = task_ref_name or block.make_unused_name("loop")
-    task = DoWhileTask(ref, _make_condition(ref, times) if script is None else script, [])
+    if items is not None:
+        items_type = _read_list_type(f"loop {ref!r}", items)
+        task = LoopBlock(ref, "true", items=str(to_plain_value(items)), item_type=items_type)
+    else:
+        task = LoopBlock(ref, _make_condition(ref, times) if script is None else script)
     counted = {} if times is None or isinstance(times, int) else {"times": times}
     task._input_parameters = {**counted, **inputs}
     block.append(task)
@@ -256,6 +364,38 @@ def loop(
         yield task
     if not task._loop_over:
         raise WorkflowError(f"loop {ref!r} has no steps")
+
+
+class LoopBlock(DoWhileTask):
+    """The loop of a `loop` block."""
+
+    def __init__(
+        self, task_ref_name: str, condition: str, items: str | None = None, item_type: ValueType | None = None
+    ) -> None:
+        super().__init__(task_ref_name, condition, [])
+        self._items = items
+        self._item_type = item_type
+
+    @property
+    def iteration(self) -> Any:
+        """The number of the iteration, from 1."""
+        return self.output("iteration")
+
+    @property
+    def item(self) -> Any:
+        """The element of `items` in this iteration."""
+        return make_reference(self._task_reference_name, "output", "loopItem", value_type=self._item_type)
+
+    @property
+    def index(self) -> Any:
+        """The index of the element, from 0."""
+        return self.output("loopIndex")
+
+    def to_workflow_task(self) -> WorkflowTask:
+        """Return the loop with its steps as the server expects it."""
+        task = super().to_workflow_task()
+        task.items = self._items
+        return task
 
 
 def wait(
@@ -267,7 +407,7 @@ def wait(
     """Wait for a duration or until a time. Without either, wait until the step is completed through the API.
 
     Args:
-        seconds: The duration.
+        seconds: The duration in seconds or as a timedelta, or a reference to a number of seconds.
         until: The time. A text has the form `2027-01-31 09:00`.
         task_ref_name: The reference name of the step.
     """
@@ -275,12 +415,19 @@ def wait(
     ref = task_ref_name or block.make_unused_name("wait")
     if seconds is not None and until is not None:
         raise WorkflowError(f"{ref!r} waits either for a duration or until a time, not for both")
-    duration_s = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
-    if duration_s is not None and duration_s < 0:
-        raise WorkflowError(f"{ref!r} cannot wait for {seconds!r} seconds")
+    duration_s: object = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
     task: WaitTask
-    if duration_s is not None:
+    if isinstance(duration_s, Reference) or hasattr(type(duration_s), "as_reference"):
+        task = WaitTask(ref)
+        task.input_parameter("duration", f"{to_plain_value(duration_s)}s")
+    elif isinstance(duration_s, int | float) and not isinstance(duration_s, bool):
+        if duration_s < 0:
+            raise WorkflowError(f"{ref!r} cannot wait for {seconds!r} seconds")
         task = WaitForDurationTask(ref, round(duration_s))
+    elif duration_s is not None:
+        raise WorkflowError(
+            f"{ref!r} waits for a number of seconds or a timedelta, as in wait(timedelta(hours=1)); got {seconds!r}"
+        )
     elif until is not None:
         when = until.strftime("%Y-%m-%d %H:%M %Z").strip() if isinstance(until, datetime) else until
         task = WaitUntilTask(ref, when)
@@ -340,11 +487,32 @@ def sub_workflow(
     return task
 
 
+def _read_list_type(owner: str, items: object) -> ValueType | None:
+    """Return the type of the elements of a list, if it is known.
+
+    Raises:
+        WorkflowError: The value is not a reference to a list.
+    """
+    target: Any = items
+    reference = target.as_reference() if hasattr(type(items), "as_reference") else items
+    if not isinstance(reference, Reference):
+        raise WorkflowError(
+            f"{owner} repeats its steps for a list that exists when the workflow runs, got {items!r}: pass a "
+            "reference, or use Python's `for`"
+        )
+    if reference.value_type is None:
+        return None
+    kinds = reference.value_type.types()
+    if kinds is not None and "array" not in kinds:
+        raise WorkflowError(f"{owner} needs a list, but {reference} is {reference.value_type}")
+    return reference.value_type.at("[0]", str.__str__(reference))
+
+
 def _make_condition(ref: str, times: object) -> str:
     if isinstance(times, bool) or not isinstance(times, int):
         if isinstance(times, Reference) or hasattr(type(times), "as_reference"):
             return f"$.{ref}.iteration < $.times"
-        raise WorkflowError(f"loop {ref!r} runs a number of times, got {times!r}")
+        raise WorkflowError(f"the number of iterations of loop {ref!r} is a whole number or a reference, got {times!r}")
     if times < 1:
         raise WorkflowError(f"loop {ref!r} runs at least once, got {times}")
     return get_for_loop_condition(ref, times)

@@ -8,12 +8,14 @@ from copy import copy, deepcopy
 from itertools import count, zip_longest
 from typing import Any, Self
 
+from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.start_workflow_request import IdempotencyStrategy, StartWorkflowRequest
 from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.http.models.workflow_run import WorkflowRun
 from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.client.workflow.authoring_errors import WorkflowError
-from conductor.client.workflow.declared_types import DeclaredType
+from conductor.client.workflow.declared_types import DeclaredInputs, DeclaredType
+from conductor.client.workflow.each_step import EachTask
 from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
 from conductor.client.workflow.reference import make_reference, makes_step, open_blocks, to_plain_value
 from conductor.client.workflow.step_blocks import StepBlock
@@ -26,9 +28,9 @@ from conductor.client.workflow.task.task import (
     get_task_interface_list_as_workflow_task_list,
 )
 from conductor.client.workflow.task.timeout_policy import TimeoutPolicy
-from conductor.client.workflow.value_type import ValueType
 from conductor.client.workflow.worker_step import TypedStep
-from conductor.client.workflow.workflow_checks import check_workflow
+from conductor.client.workflow.workflow_checks import check_workflow, list_input_problems
+from conductor.client.workflow.workflow_cron import Cron
 
 __all__ = ["ConductorWorkflow", "InlineSubWorkflowTask"]
 
@@ -79,15 +81,18 @@ class ConductorWorkflow:
         self._workflow_status_listener_enabled = False
         self._workflow_status_listener_sink: str | None = None
         #: The declared types of input and output.
-        self._input_type: ValueType | None = None
+        self._inputs: DeclaredInputs | None = None
         self._output_type: DeclaredType | None = None
+        #: The failure workflow, if it is defined in this program.
+        self._on_failure: ConductorWorkflow | None = None
+        self._cron: Cron | None = None
         self._opened: list[Any] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ConductorWorkflow:
         """Copy the definition. The copy shares the executor, because connections cannot be copied."""
         duplicate = memo[id(self)] = copy(self)
         for name, value in vars(self).items():
-            if name not in ("_executor", "_opened", "_input_type", "_output_type"):
+            if name not in ("_executor", "_opened", "_inputs", "_output_type"):
                 setattr(duplicate, name, deepcopy(value, memo))
         return duplicate
 
@@ -202,7 +207,7 @@ class ConductorWorkflow:
         Raises:
             UnknownOutput: The inputs are declared and have no such field.
         """
-        value_type = self._input_type
+        value_type = None if self._inputs is None else self._inputs.value_type
         if value_type is not None and json_path is not None:
             value_type = value_type.at(json_path, f"the input of workflow {self.name!r}")
         return make_reference("workflow.input", json_path, value_type=value_type)
@@ -261,7 +266,8 @@ class ConductorWorkflow:
 
     def reference_names(self) -> set[str]:
         """Return the reference names of all steps, including those inside other steps."""
-        return {step.task_reference_name for step in self.steps()}
+        names = {step.task_reference_name for step in self.steps()}
+        return names | {name for step in self.steps() if isinstance(step, EachTask) for name in step.made_names}
 
     def _make_unused_name(self, stem: str) -> str:
         """Return a reference name that no step of this workflow has. It is the same in every run of the program."""
@@ -277,6 +283,7 @@ class ConductorWorkflow:
             tasks = _add_joins(get_task_interface_list_as_workflow_task_list(*self._tasks))
         finally:
             _numbers.reset(numbers)
+        input_schema = None if self._inputs is None else self._inputs.make_schema(self._name)
         return WorkflowDef(
             name=self._name,
             description=self._description,
@@ -293,7 +300,8 @@ class ConductorWorkflow:
             input_template=to_plain_value(self._input_template),
             workflow_status_listener_enabled=self._workflow_status_listener_enabled,
             workflow_status_listener_sink=self._workflow_status_listener_sink,
-            enforce_schema=False,
+            input_schema=input_schema,
+            enforce_schema=input_schema is not None,
             # The server assumes True, so only False is sent.
             restartable=None if self._restartable else False,
         )
@@ -305,11 +313,37 @@ class ConductorWorkflow:
         step.input_parameters.update(self._input_template)
         return step.to_workflow_task()
 
+    def to_schedule(self) -> SaveScheduleRequest | None:
+        """Return the schedule of `workflow(..., cron=...)`; None without one.
+
+        Raises:
+            WorkflowError: The workflow needs inputs, which a schedule does not have.
+        """
+        if self._cron is None:
+            return None
+        required = () if self._inputs is None else self._inputs.required
+        missing = [name for name in required if name not in self._input_template]
+        if missing:
+            raise WorkflowError(
+                f"workflow {self.name!r} has a cron expression, but a schedule has no input "
+                f"{' and '.join(map(repr, missing))}: give it a default with workflow_input(...)"
+            )
+        return self._cron.make_schedule(self.name, self.version)
+
     # -- with a server --------------------------------------------------------------------------------------------
 
     def register(self, overwrite: bool) -> Any:
-        """Register the definition. Without `overwrite`, an existing one of that name and version is an error (409)."""
-        return self._server().register_workflow(self.to_workflow_def(), overwrite=overwrite)
+        """Register the definition, with its failure workflow and its schedule, if this program defines them.
+
+        Without `overwrite`, an existing definition of that name and version is an error (409).
+        """
+        schedule = self.to_schedule()
+        if self._on_failure is not None:
+            self._server().register_workflow(self._on_failure.to_workflow_def(), overwrite=True)
+        answer = self._server().register_workflow(self.to_workflow_def(), overwrite=overwrite)
+        if schedule is not None:
+            self._server().save_schedule(schedule)
+        return answer
 
     def start_workflow(self, start_workflow_request: StartWorkflowRequest) -> str:
         """Start the workflow with this definition, registered or not. Return the workflow id."""
@@ -404,7 +438,8 @@ class ConductorWorkflow:
         from conductor.local.workflow_runner import find_problems
 
         found = [problem for step in self.steps() if isinstance(step, TypedStep) for problem in step.problems()]
-        return found + find_problems(self.to_workflow_def().to_dict())
+        found += list_input_problems(self)
+        return found + find_problems(self.to_workflow_def().to_dict(), self.to_schedule())
 
     def validate(self) -> Self:
         """Check the definition without a server: the rules of the coordinator, and the inputs of steps.
@@ -417,18 +452,26 @@ class ConductorWorkflow:
             raise WorkflowError(f"workflow {self.name!r}:\n" + "\n".join(f"- {problem}" for problem in found))
         return self
 
-    def run(self, workflow_input: Any = None, *, workers: Iterable[Any] | None = None, timeout_s: float = 60.0) -> Any:
+    def run(
+        self,
+        workflow_input: Any = None,
+        *,
+        workers: Iterable[Any] | None = None,
+        workflows: Iterable[ConductorWorkflow] = (),
+        timeout_s: float = 60.0,
+    ) -> Any:
         """Run the workflow in this process, on a coordinator in memory. Return its output.
 
-        For notebooks, scripts and tests. Needs the `server` extra. A task is retried only if the `task_def` of its
-        worker says so.
+        For notebooks, scripts and tests. Needs the `server` extra. A task is retried only if its worker says so.
 
         Args:
             workflow_input: The input.
             workers: The workers to use instead of the decorated ones.
+            workflows: Workflows that this one starts by name.
             timeout_s: The longest time that the workflow may take.
 
         Raises:
+            WorkflowError: The input does not match the declared inputs, or a step has no worker.
             WorkflowFailed: The workflow did not complete.
             TimeoutError: The workflow took longer than `timeout_s`.
 
@@ -437,7 +480,7 @@ class ConductorWorkflow:
         """
         from conductor.local.workflow_runner import run_here
 
-        output = run_here(self, workflow_input, workers=workers, timeout_s=timeout_s)
+        output = run_here(self, workflow_input, workers=workers, workflows=workflows, timeout_s=timeout_s)
         return output if self._output_type is None else self._output_type.read(output)
 
     def _server(self) -> WorkflowExecutor:

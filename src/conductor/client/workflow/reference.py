@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from conductor.client.workflow.step_blocks import StepBlock
@@ -16,7 +17,9 @@ open_blocks: ContextVar[tuple[StepBlock, ...]] = ContextVar("conductor_open_bloc
 class Reference(str):
     """The text of an expression, such as `${charge.output.receipt}`.
 
-    A reference is a `str`, so it can be used wherever text can: in inputs, inside longer texts, in JSON.
+    A reference is a `str`, so it can be used wherever text can: in inputs, inside longer texts, in JSON. It has no
+    value while the workflow is built: arithmetic always raises TypeError. Inside a `with workflow:` block, tests,
+    comparisons, `len`, `in` and iteration raise it, too. `reference["field"]` and `reference.field` refer to a field.
     """
 
     #: The JSON type of the value, if it is known.
@@ -32,26 +35,109 @@ class Reference(str):
     def __getnewargs__(self) -> tuple[Any, ...]:
         return str.__str__(self), self.value_type
 
-    # Inside a `with workflow:` block, testing or comparing a reference is a mistake, because it has no value yet.
+    # -- fields
+
+    def __getattribute__(self, name: str) -> Any:
+        # A declared field takes precedence over a method of `str` with the same name, such as `count` or `title`.
+        if not name.startswith("_") and name != "value_type":
+            value_type = str.__getattribute__(self, "value_type")
+            if value_type is not None and value_type.has_field(name):
+                return str.__getattribute__(self, "_refer_to")(name)
+        return str.__getattribute__(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self._refer_to(name)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self._refer_to(str.__str__(key))
+        if not open_blocks.get():
+            return str.__getitem__(self, key)
+        kinds = None if self.value_type is None else self.value_type.types()
+        if isinstance(key, int) and key >= 0 and kinds is not None and "array" in kinds:
+            return self._refer_to(f"[{key}]")
+        raise make_no_value_error(str.__str__(self))
+
+    def _refer_to(self, path: str) -> Reference:
+        text = str.__str__(self)
+        value_type = None if self.value_type is None else self.value_type.at(path, text)
+        return make_reference(text[2:-1], path, value_type=value_type)
+
+    # -- operations
 
     def __bool__(self) -> bool:
-        if open_blocks.get():
-            raise make_no_value_error(str.__str__(self))
-        return len(self) > 0
+        self._reject_in_block()
+        return str.__len__(self) > 0
 
     def __eq__(self, other: object) -> bool:
-        if open_blocks.get() and not isinstance(other, str):
-            raise make_no_value_error(str.__str__(self))
+        if not isinstance(other, str):
+            self._reject_in_block()
         return str.__eq__(self, other)
 
     __hash__ = str.__hash__
+
+    def __len__(self) -> int:
+        self._reject_in_block()
+        return str.__len__(self)
+
+    def __iter__(self) -> Iterator[str]:
+        self._reject_in_block()
+        return str.__iter__(self)
+
+    def __contains__(self, other: Any) -> bool:
+        self._reject_in_block()
+        return str.__contains__(self, other)
+
+    def __lt__(self, other: Any) -> bool:
+        self._reject_in_block()
+        return str.__lt__(self, other)
+
+    def __le__(self, other: Any) -> bool:
+        self._reject_in_block()
+        return str.__le__(self, other)
+
+    def __gt__(self, other: Any) -> bool:
+        self._reject_in_block()
+        return str.__gt__(self, other)
+
+    def __ge__(self, other: Any) -> bool:
+        self._reject_in_block()
+        return str.__ge__(self, other)
+
+    def __add__(self, other: Any) -> str:
+        if not isinstance(other, str):
+            raise make_no_value_error(str.__str__(self))
+        return str.__str__(self) + str.__str__(other)
+
+    def __radd__(self, other: Any) -> str:
+        if not isinstance(other, str):
+            raise make_no_value_error(str.__str__(self))
+        return str.__str__(other) + str.__str__(self)
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise make_no_value_error(str.__str__(self))
+        return str.__str__(self)
+
+    def _reject_in_block(self) -> None:
+        if open_blocks.get():
+            raise make_no_value_error(str.__str__(self))
+
+    def _no_value(self, *_: object) -> NoReturn:
+        raise make_no_value_error(str.__str__(self))
+
+    __int__ = __float__ = __index__ = __complex__ = __round__ = __abs__ = __neg__ = __pos__ = _no_value
+    __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _no_value
+    __mod__ = __rmod__ = __divmod__ = __rdivmod__ = __pow__ = __rpow__ = _no_value
 
 
 def make_no_value_error(what: str) -> TypeError:
     """Return the error for code that uses a value while the workflow is built."""
     return TypeError(
         f"{what} has no value while the workflow is built, only when it runs: choose with switch(...), repeat with "
-        "loop(...), and compute in a worker"
+        "loop(...) or each(...), and compute in a worker"
     )
 
 

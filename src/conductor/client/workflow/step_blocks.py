@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 
 
+#: The last workflow with a step of each name, for the message about a step of another workflow.
+step_owners: dict[str, str] = {}
+
+
 class StepBlock:
     """An open `with` statement. Steps that are created inside it are added to `steps`."""
 
@@ -34,6 +38,7 @@ class StepBlock:
                 "give one of them another task_ref_name"
             )
         self.steps.append(step)
+        step_owners[name] = self.workflow.name
 
     def make_unused_name(self, stem: str) -> str:
         """Return a reference name that no step of the workflow has: `stem`, or `stem` with a number."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import BuiltinMethodType
 from typing import Any
 
 import msgspec
@@ -148,6 +149,9 @@ def _check_value(name: str, value: object, parameter: StepParameter) -> list[str
         if target.value_type is None or parameter.value_type is None or target.value_type.fits(parameter.value_type):
             return []
         return [f"needs {name!r} as {parameter.value_type}, but {str.__str__(target)} is {target.value_type}"]
+    if isinstance(value, BuiltinMethodType) and isinstance(value.__self__, Reference):
+        field = value.__name__
+        return [f'rejects {name!r}: it is a method of text; for the field, write {value.__self__}["{field}"]']
     if contains_reference(value) or (isinstance(value, str) and "${" in value) or parameter.read is None:
         return []
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.workflow.authoring_errors import WorkflowError
@@ -57,12 +57,15 @@ def make_sub_workflow_step(workflow: ConductorWorkflow, kwargs: dict[str, Any]) 
 
 
 def _make_signature(workflow: ConductorWorkflow) -> StepSignature:
-    takes = workflow._input_type
+    declared = workflow._inputs
     parameters: dict[str, StepParameter] = {}
-    if takes is not None:
-        required = takes.schema.get("required", ())
-        properties = takes.schema.get("properties", {})
-        parameters = {n: StepParameter(n in required, ValueType(s, takes.definitions)) for n, s in properties.items()}
+    if declared is not None and declared.value_type is not None:
+        required = declared.value_type.schema.get("required", ())
+        definitions = declared.value_type.definitions
+        parameters = {
+            name: StepParameter(name in required, ValueType(schema, definitions), partial(declared.read, name))
+            for name, schema in declared.properties.items()
+        }
     return StepSignature(parameters, not parameters, _find_output_type(workflow), wrapped=False)
 
 

@@ -54,6 +54,10 @@ class ValueType:
             raise UnknownOutput(f"{owner} has no {part!r}; {suggest_name(part, names)}")
         return self._either(found)
 
+    def has_field(self, name: str) -> bool:
+        """Return whether a field of this name is declared."""
+        return any(name in schema.get("properties", {}) for schema in self._alternatives())
+
     def _either(self, schemas: list[JsonSchema]) -> ValueType:
         return ValueType(schemas[0] if len(schemas) == 1 else {"anyOf": schemas} if schemas else _ANY, self.definitions)
 

@@ -17,8 +17,8 @@ _SHADOWED = frozenset({"name", "description", "optional", "expression"})
 class TypedStep(TaskInterface):
     """A step with known inputs and outputs. Its attributes are references to fields of its output."""
 
-    #: Whether a wrong use of this step raises at once. It does not for steps in the notation of conductor-python, whose
-    #: mistakes `workflow.validate()` reports.
+    #: Whether a wrong use of this step raises an error at once. For steps in the style of conductor-python it is False,
+    #: and `workflow.validate()` reports the mistakes.
     _typed = False
 
     @property
@@ -58,10 +58,16 @@ class TypedStep(TaskInterface):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.output(name)
 
-    def __getitem__(self, name: str) -> Any:
-        if not isinstance(name, str):
+    def __getitem__(self, name: str | int) -> Any:
+        return self.output(name) if isinstance(name, str) else self.as_reference()[name]
+
+    def __str__(self) -> str:
+        return str(self.as_reference()) if self._typed else super().__str__()
+
+    def __format__(self, spec: str) -> str:
+        if spec:
             raise make_no_value_error(self._describe())
-        return self.output(name)
+        return str(self)
 
     def __iter__(self) -> Iterator[Any]:
         raise make_no_value_error(self._describe())
@@ -81,8 +87,12 @@ class TypedStep(TaskInterface):
     def _no_value(self, *_: object) -> NoReturn:
         raise make_no_value_error(self._describe())
 
-    __lt__ = __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = _no_value
-    __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __len__ = __int__ = __float__ = __contains__ = _no_value
+    __lt__ = __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_value
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = (
+        _no_value
+    )
+    __pow__ = __rpow__ = __len__ = __int__ = __float__ = __index__ = __complex__ = __round__ = __contains__ = _no_value
+    __abs__ = __neg__ = __pos__ = _no_value
 
 
 class WorkerStep(TypedStep, SimpleTask):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from conductor.client.workflow.authoring_errors import WorkflowError, suggest_name
+from conductor.client.workflow.authoring_errors import UnknownOutput, WorkflowError, suggest_name
+from conductor.client.workflow.each_step import EachTask, list_steps
 from conductor.client.workflow.reference import to_plain_value
+from conductor.client.workflow.step_blocks import step_owners
 
 if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 
 _STEP_REFERENCE = re.compile(r"\$\{\s*([^.\[\]{}\s]+)\.(?:output|input)\b")
+_INPUT = re.compile(r"\$\{\s*workflow\.input\.([^{}\s]+?)\s*\}")
 _VARIABLE = re.compile(r"\$\{\s*workflow\.variables\.([^.\[\]{}\s]+)")
 
 
@@ -29,6 +32,12 @@ def check_workflow(workflow: ConductorWorkflow) -> None:
     for where, text in _list_texts(workflow):
         for name in _STEP_REFERENCE.findall(text):
             if name != "workflow" and name not in names:
+                owner = step_owners.get(name)
+                if owner is not None and owner != workflow.name:
+                    raise WorkflowError(
+                        f"{where} of workflow {workflow.name!r} refers to {name!r}, which is a step of "
+                        f"workflow {owner!r}: return it there, and call {owner!r} as a step"
+                    )
                 raise WorkflowError(
                     f"{where} of workflow {workflow.name!r} refers to {name!r}, which is not one of its steps; "
                     f"{suggest_name(name, names)}"
@@ -39,7 +48,43 @@ def check_workflow(workflow: ConductorWorkflow) -> None:
                     f"{where} of workflow {workflow.name!r} refers to the variable {name!r}, which is never set; "
                     f"{suggest_name(name, variables)}"
                 )
+    _check_blocks_of_elements(workflow)
+    for problem in list_input_problems(workflow):
+        raise WorkflowError(problem)
     _check_output(workflow)
+
+
+def _check_blocks_of_elements(workflow: ConductorWorkflow) -> None:
+    """Check that steps outside an `each` block refer neither to its element nor directly to its steps."""
+    for block in [step for step in workflow.steps() if isinstance(step, EachTask)]:
+        ref, inner = block.task_reference_name, list(list_steps(block._steps))
+        names = {step.task_reference_name for step in inner}
+        for where, text in _list_texts(workflow, omit={*names, ref}):
+            if _uses(ref, "item", text):
+                raise WorkflowError(f"{where} refers to the element of {ref!r} outside its block")
+            for name in names.intersection(_STEP_REFERENCE.findall(text)):
+                raise WorkflowError(
+                    f"{where} refers to {name!r}, which runs once for each element of {ref!r}: use collect(...)"
+                )
+
+
+def _uses(ref: str, part: str, text: str) -> bool:
+    return re.search(rf"\$\{{\s*{re.escape(ref)}\.{part}\b", text) is not None
+
+
+def list_input_problems(workflow: ConductorWorkflow) -> list[str]:
+    """Return a message for each `${workflow.input.…}` in a text that names no declared input."""
+    value_type = None if workflow._inputs is None else workflow._inputs.value_type
+    if value_type is None:
+        return []
+    found = []
+    for where, text in _list_texts(workflow):
+        for path in _INPUT.findall(text):
+            try:
+                value_type.at(path, f"the input of workflow {workflow.name!r}")
+            except UnknownOutput as error:
+                found.append(f"{where} refers to ${{workflow.input.{path}}}, but {error}")
+    return found
 
 
 def _list_variables(workflow: ConductorWorkflow) -> set[str]:
@@ -47,8 +92,10 @@ def _list_variables(workflow: ConductorWorkflow) -> set[str]:
     return {*workflow._variables, *(name for inputs in set_by_steps for name in inputs)}
 
 
-def _list_texts(workflow: ConductorWorkflow) -> Iterator[tuple[str, str]]:
+def _list_texts(workflow: ConductorWorkflow, omit: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     for step in workflow.steps():
+        if step.task_reference_name in omit:
+            continue
         for text in _list_strings(to_plain_value(step._input_parameters)):
             yield f"step {step._task_reference_name!r}", text
     for text in _list_strings(to_plain_value(workflow._output_parameters)):

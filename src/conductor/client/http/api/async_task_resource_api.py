@@ -3,6 +3,7 @@
 # mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -10,9 +11,10 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from conductor.client.http.async_api_client import TEXT, AsyncApiClient, encode
+from conductor.client.http.async_api_client import TEXT, AsyncApiClient
 from conductor.client.http.endpoint import quote_segment
 from conductor.client.http.errors import UNREADABLE, MalformedAnswer, NotFoundException
+from conductor.client.http.models.model import encode
 from conductor.client.http.models.poll_data import PollData
 from conductor.client.http.models.search_result import SearchResult
 from conductor.client.http.models.signal_response import SignalResponse
@@ -24,7 +26,17 @@ from conductor.client.http.models.workflow import Workflow
 from conductor.client.http.operation import AsyncClient, Operations, endpoint, operation
 from conductor.client.http.response import Response
 from conductor.common.text import escape
-from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER, NEXT_QUERY
+from conductor.protocol.epoch_token import choose_newer_token
+from conductor.protocol.steps import StepPage
+from conductor.protocol.wire import (
+    CLIENT_QUERY,
+    EPOCH_HEADER,
+    FEATURES_HEADER,
+    MAX_BODY_HEADER,
+    NEXT_QUERY,
+    SLOTS_QUERY,
+)
+from conductor.version import __version__
 
 #: The time limit of a poll is the wait that it requests from the server plus this many seconds.
 POLL_GRACE_S = 10.0
@@ -34,9 +46,12 @@ POLL_GRACE_S = 10.0
 SMALL_BATCH = 20
 GRACE_PER_TASK_S = 0.5
 
+#: How this SDK describes itself to a coordinator.
+_CLIENT = f"conductor-worker {__version__}, Python {platform.python_version()}"
 _BATCH_POLL = "/tasks/poll/batch/{tasktype}"
 _TASKS = list[Task]
 _FEATURES = FEATURES_HEADER.lower()
+_EPOCH = EPOCH_HEADER.lower()
 _MAX_BODY = MAX_BODY_HEADER.lower()
 #: A smaller body limit of a server is ignored, because even the report that a result is too large would exceed it.
 MIN_BODY_BYTES = 4096
@@ -158,6 +173,10 @@ class TaskOperations(Operations):
     async def get_task_logs(self, task_id: str, *, timeout_s: float | None = None) -> list[TaskExecLog]:
         """Return the log of a task."""
 
+    @endpoint("GET", "/tasks/{taskId}/steps")
+    async def get_task_steps(self, task_id: str, after: int | None = None) -> StepPage:
+        """Return a page of the durable steps of a task, from a coordinator."""
+
     @endpoint("GET", "/tasks/queue/size")
     async def get_queue_size_for_task(self, task_type: str, domain: str | None = None) -> int:
         """Return the number of queued tasks of a type."""
@@ -206,10 +225,20 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
         super().__init__(api_client)
 
     async def poll_for_worker(
-        self, tasktype: str, *, worker_id: str | None, domain: str | None, count: int, timeout_ms: int
+        self,
+        tasktype: str,
+        *,
+        worker_id: str | None,
+        domain: str | None,
+        count: int,
+        timeout_ms: int,
+        slots: int | None = None,
     ) -> PollAnswer:
-        """Poll for up to `count` tasks. The server waits up to `timeout_ms` for the first."""
-        path = f"{_poll_path(tasktype, worker_id, domain)}count={count}&timeout={timeout_ms}"
+        """Poll for up to `count` tasks. The server waits up to `timeout_ms` for the first.
+
+        With `slots`, tell a coordinator how many tasks the worker runs at the same time, and the version of this SDK.
+        """
+        path = f"{_poll_path(tasktype, worker_id, domain, slots)}count={count}&timeout={timeout_ms}"
         client = self.api_client
         timeout_s = timeout_ms / 1000 + POLL_GRACE_S + GRACE_PER_TASK_S * max(0, count - SMALL_BATCH)
         response = await client.call("GET", path, timeout_s=timeout_s, template=_BATCH_POLL)
@@ -222,6 +251,9 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
             except UNREADABLE:
                 raise error from None
         features = _features(response.headers.get(_FEATURES))
+        epoch = response.headers.get(_EPOCH)
+        if epoch is not None and epoch != client.configuration.seen_epoch:
+            client.configuration.seen_epoch = choose_newer_token(client.configuration.seen_epoch, epoch)
         return PollAnswer(tasks, features, read_max_body(response), unreadable)
 
     async def batch_poll(
@@ -278,9 +310,11 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
 
 
 @lru_cache(maxsize=1024)
-def _poll_path(tasktype: str, worker_id: str | None, domain: str | None) -> str:
+def _poll_path(tasktype: str, worker_id: str | None, domain: str | None, slots: int | None) -> str:
     """Return the URL path of a poll without its count and timeout. It is cached, because a worker repeats its poll."""
     query = {name: value for name, value in (("workerid", worker_id), ("domain", domain)) if value}
+    if slots is not None:
+        query |= {SLOTS_QUERY: str(slots), CLIENT_QUERY: _CLIENT}
     return f"/tasks/poll/batch/{quote_segment(tasktype)}?{urlencode(query)}{'&' if query else ''}"
 
 

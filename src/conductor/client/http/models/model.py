@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from difflib import get_close_matches
 from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
@@ -14,6 +15,18 @@ from msgspec import inspect as types
 from conductor.protocol.json_types import JsonObject
 
 T = TypeVar("T")
+#: Names that other libraries, or the decorator of workers, use for fields of definitions.
+_USUAL_NAMES = {
+    "retries": "retry_count",
+    "max_retries": "retry_count",
+    "backoff": "retry_logic",
+    "timeout": "timeout_seconds",
+    "timeout_s": "timeout_seconds",
+    "concurrency": "concurrent_exec_limit",
+    "rate_limit": "rate_limit_per_frequency",
+    "inputs": "input_parameters",
+    "outputs": "output_parameters",
+}
 
 if TYPE_CHECKING:
     OrDefault = Annotated[T, "null is read as the default"]
@@ -64,7 +77,7 @@ class Model(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, re
 
     def encode(self) -> bytes:
         """Return the model as JSON, without the fields that are None."""
-        return _ENCODER.encode(self)
+        return encode(self)
 
     def to_dict(self) -> JsonObject:
         """Return the model as a dict with camelCase keys, without the fields that are None."""
@@ -72,7 +85,27 @@ class Model(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, re
         return values
 
 
-class Definition(Model, kw_only=True):
+class _DefinitionType(msgspec.StructMeta):
+    """Names the nearest field if a definition is made with an argument that is not a field."""
+
+    def __call__(self, *args: Any, **values: Any) -> Any:
+        try:
+            return super().__call__(*args, **values)
+        except TypeError as error:
+            wrong = [name for name in values if name not in self.__struct_fields__]
+            if not wrong:
+                raise
+            raise TypeError(_describe_unknown_field(self.__name__, wrong[0], self.__struct_fields__)) from error
+
+
+def _describe_unknown_field(model: str, wrong: str, fields: Sequence[str]) -> str:
+    usual = [name for name in fields if name == _USUAL_NAMES.get(wrong)]
+    near = usual or get_close_matches(wrong, fields, n=1) or [name for name in fields if name.startswith(wrong)]
+    advice = f"did you mean {near[0]!r}?" if near else f"its fields are {', '.join(fields)}"
+    return f"{model} has no field {wrong!r}; {advice}"
+
+
+class Definition(Model, kw_only=True, metaclass=_DefinitionType):
     """A model that users write. Older programs name the fields with an underscore, so `_tasks` also means `tasks`."""
 
     def __getattr__(self, name: str) -> Any:
@@ -94,6 +127,43 @@ def plain_text(value: Any) -> str:
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=plain_text)
+
+
+def encode(value: Any, name: str = "the value") -> bytes:
+    """Return a model, or any value of JSON types, as JSON.
+
+    Args:
+        value: The model or value.
+        name: The name of the value in errors. A model has the name of its class.
+
+    Raises:
+        TypeError: A value cannot be sent as JSON. The message names its place.
+    """
+    try:
+        return _ENCODER.encode(value)
+    except TypeError:
+        place, wrong = _find_unsendable(value, type(value).__name__ if isinstance(value, Model) else name)
+        raise TypeError(f"{place}: {wrong} cannot be sent as JSON") from None
+
+
+def _find_unsendable(value: Any, place: str) -> tuple[str, str]:
+    """Return the place of the first value that is not JSON, and its description."""
+    for key, child in _list_children(value):
+        try:
+            _ENCODER.encode(child)
+        except TypeError:
+            return _find_unsendable(child, f"{place}.{key}" if str(key).isidentifier() else f"{place}[{key!r}]")
+    if isinstance(value, Mapping):
+        return place, "a key of the dict"
+    return place, f"an object of type {type(value).__qualname__}"
+
+
+def _list_children(value: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(value, Model):
+        return ((name, getattr(value, name)) for name in value.__struct_fields__)
+    if isinstance(value, Mapping):
+        return value.items()
+    return enumerate(value) if isinstance(value, list | tuple | set | frozenset) else ()
 
 
 @cache

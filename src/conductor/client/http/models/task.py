@@ -4,6 +4,7 @@ from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.protocol.json_types import JsonObject
+from conductor.protocol.steps import Step
 
 
 class Task(Model, kw_only=True):
@@ -62,6 +63,12 @@ class Task(Model, kw_only=True):
     #: The lease of the worker, on servers that grant leases.
     lease_id: str | None = None
     lease_expires_at: int | None = None
+    #: The durable steps of this task and of its earlier attempts, on a coordinator. If they are too large for the
+    #: answer to a poll, `steps_omitted` is True.
+    steps: list[Step] | None = None
+    #: On a coordinator: whether a task with durable steps waits, without a worker.
+    suspended: bool | None = None
+    steps_omitted: bool | None = None
     #: The trace of the workflow, on servers that propagate traces.
     traceparent: str | None = None
 

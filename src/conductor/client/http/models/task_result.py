@@ -8,6 +8,7 @@ from conductor.client.http.models.model import Model, OrDefault, sent_default
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.protocol.json_types import JsonObject
+from conductor.protocol.steps import Step, StepKey
 
 
 class TaskResult(Model):
@@ -38,6 +39,11 @@ class TaskResult(Model):
     timed_out: bool | None = None
     #: With IN_PROGRESS: the function was not called, so a coordinator does not count this poll in `poll_count`.
     never_started: bool | None = None
+    #: Durable steps to record. With IN_PROGRESS, `suspended` returns the task until one of them stops waiting. With
+    #: FAILED, `forget_steps` names the failed steps that the next attempt runs again.
+    steps: list[Step] | None = None
+    suspended: bool | None = None
+    forget_steps: list[StepKey] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -118,7 +118,7 @@ def _field(
     )
 
 
-#: Stands for the argument of the tag of a struct. The constructor has no such argument.
+#: A placeholder for the tag of a struct, which is a field of the JSON but not an argument of the constructor.
 _TAG = "<tag>"
 
 

@@ -10,6 +10,7 @@ from conductor.client.http.api.metadata_resource_api import MetadataResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.models.correlation_ids_search_request import CorrelationIdsSearchRequest
 from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
+from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.search_result import SearchResult
 from conductor.client.http.models.signal_response import SignalResponse
 from conductor.client.http.models.skip_task_request import SkipTaskRequest
@@ -24,6 +25,7 @@ from conductor.client.http.models.workflow_status import WorkflowStatus
 from conductor.client.http.models.workflow_summary import WorkflowSummary
 from conductor.client.http.operation import make_api_client
 from conductor.client.metadata_client import MetadataClient
+from conductor.client.scheduler_client import SchedulerClient
 from conductor.client.task_client import TaskClient
 from conductor.client.workflow_client import WorkflowClient
 
@@ -47,12 +49,17 @@ class WorkflowExecutor:
         api_client = make_api_client(configuration)
         self.metadata_client = MetadataResourceApi(api_client)
         self._definitions = MetadataClient(api_client)
+        self._schedules = SchedulerClient(api_client)
         self.task_client = TaskClient(api_client)
         self.workflow_client = WorkflowClient(api_client)
 
     def register_workflow(self, workflow: WorkflowDef, overwrite: bool | None = None) -> object:
         """Register a definition. With `overwrite=False`, an existing one of that name and version is an error (409)."""
         return self._definitions.update_workflow_def(workflow, overwrite is not False)
+
+    def save_schedule(self, schedule: SaveScheduleRequest) -> None:
+        """Save a schedule. It replaces the one of the same name."""
+        self._schedules.save_schedule(schedule)
 
     def start_workflow(self, start_workflow_request: StartWorkflowRequest) -> str:
         """Start a workflow. Return its id."""

@@ -50,6 +50,8 @@ class TaskInterface:
         self.cache_ttl_second = cache_ttl_second
         self._expression: str | None = None
         self._evaluator_type: str | None = None
+        #: The number of retries of this step; None for that of its task definition.
+        self._retry_count: int | None = None
 
     @property
     def task_reference_name(self) -> str:
@@ -148,6 +150,7 @@ class TaskInterface:
             description=self._description,
             input_parameters=to_plain_value(self._input_parameters),
             optional=self._optional,
+            retry_count=self._retry_count,
             cache_config=CacheConfig(key=self.cache_key, ttl_in_second=self.cache_ttl_second) if cached else None,
             expression=to_plain_value(self._expression),
             evaluator_type=self._evaluator_type,
