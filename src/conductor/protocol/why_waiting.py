@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES, TaskStatus, WorkflowStatus
+from conductor.protocol.steps import StepKind
 from conductor.protocol.wire import PROCESS_DEATH
 
 #: A queue without a poll for this long has no workers, because a long poll lasts at most five seconds.
@@ -36,6 +37,7 @@ Kind = Literal[
     "retry",  # the next attempt is due later
     "callback",  # the task's worker postponed it
     "delay",  # the task's start delay is not over
+    "steps",  # the task waits in its durable steps
     "signal",  # the task waits for a signal or a person
     "until",  # the task waits until a set time
     "leased",  # a worker runs the task
@@ -63,6 +65,7 @@ _PRIORITY: tuple[Kind, ...] = (
     "retry",
     "callback",
     "delay",
+    "steps",
     "until",
     "queued",
     "leased",
@@ -73,6 +76,8 @@ _PRIORITY: tuple[Kind, ...] = (
     "done",
 )
 _URGENT: frozenset[Kind] = frozenset({"failed", "unpolled", "domain"})
+#: The remedy if all workers of a queue are busy.
+MORE_WORKERS = "If this lasts, raise thread_count of the worker, or start another worker."
 _RESUME = "Resume the workflow to continue."
 _FIND_CRASH = (
     "Find out why its process died (see the worker's log, and the kernel's log if memory ran out), then retry."
@@ -108,6 +113,17 @@ class QueueFacts(Struct, kw_only=True, frozen=True):
     rate_opens_ms: int | None = None
 
 
+class StepFacts(Struct, kw_only=True, frozen=True):
+    """The facts about a durable step that waits."""
+
+    name: str
+    #: SLEEP, MESSAGE or WORKFLOW.
+    kind: str
+    since_ms: int
+    due_at_ms: int | None = None
+    workflow_id: str | None = None
+
+
 class TaskFacts(Struct, kw_only=True, frozen=True):
     """The facts about one task."""
 
@@ -137,6 +153,8 @@ class TaskFacts(Struct, kw_only=True, frozen=True):
     iteration: int = 0
     sub_workflow_id: str | None = None
     sub_workflow_status: str | None = None
+    #: The waits of a task that its durable steps have suspended.
+    waiting_steps: Sequence[StepFacts] = ()
     queue: QueueFacts | None = None
 
 
@@ -225,6 +243,22 @@ def explain_waiting_workflow(
     return replace(first, sentence=f"{first.ref} {first.sentence}{more}")
 
 
+def explain_by_sub_workflow(outer: Waiting, workflow_id: str, name: str, inner: Waiting, levels: int) -> Waiting:
+    """Explain a workflow by the innermost sub-workflow that it waits for, or that failed.
+
+    Args:
+        outer: The explanation of the workflow itself.
+        workflow_id: The id of the innermost sub-workflow.
+        name: The name of that sub-workflow.
+        inner: The explanation of that sub-workflow.
+        levels: How many levels below the workflow it is.
+    """
+    depth = f", {levels} levels below" if levels > 1 else ""
+    verb = "failed in" if outer.kind == "failed" else "waits for"
+    sentence = f"{outer.ref} {verb} sub-workflow {name} ({workflow_id}){depth}: {inner.sentence}"
+    return replace(outer, sentence=sentence, remedy=inner.remedy, urgent=inner.urgent, until_ms=inner.until_ms)
+
+
 def _explain_ended_workflow(status: str, tasks: list[Waiting], reason: str | None) -> Waiting:
     if status == WorkflowStatus.COMPLETED:
         return Waiting(kind="done", sentence="completed")
@@ -252,12 +286,17 @@ def _explain(task: TaskFacts, now_ms: int) -> _Reason:
         case "WAIT" | "HUMAN" | "WAIT_FOR_WEBHOOK" | "YIELD":
             signal = "a person to complete it" if task.type == "HUMAN" else "a signal to complete it"
             return _Reason("signal", f"waits for {signal}", "Complete or fail it in the web UI, or by its task id.")
+        case "PULL_WORKFLOW_MESSAGES":
+            remedy = "Send one in the web UI, or with `conductor-worker workflow send`."
+            return _Reason("signal", "waits for a message to the workflow", remedy)
     is_due_later = task.due_at_ms is not None and task.due_at_ms > now_ms
     if task.queue is not None and task.queue.of_server and not is_due_later:
         processed = "is being processed by the server" if task.lease_until_ms else "waits for the server to process it"
         return _Reason("running", processed)
     if task.lease_until_ms is not None or (task.status == TaskStatus.IN_PROGRESS and task.worker_id):
         return _Reason("leased", _describe_lease(task, now_ms), until_ms=task.lease_until_ms)
+    if task.waiting_steps and task.ready_since_ms is None:
+        return _explain_steps(task.waiting_steps, now_ms)
     if is_due_later:
         return _explain_later(task, now_ms)
     if _is_process_death(task.reason):
@@ -328,6 +367,28 @@ def _explain_later(task: TaskFacts, now_ms: int) -> _Reason:
     return _Reason("delay", f"starts at {due}, after its start delay", until_ms=due_ms)
 
 
+def _explain_steps(steps: Sequence[StepFacts], now_ms: int) -> _Reason:
+    due_ms = min((step.due_at_ms for step in steps if step.due_at_ms is not None), default=None)
+    sentence = describe_wait(steps[0], now_ms)
+    if len(steps) > 1:
+        sentence += f" (and {_count(len(steps) - 1, 'more wait')})"
+    waits_for_person = any(step.kind == StepKind.MESSAGE for step in steps)
+    remedy = "Send the message to the workflow." if waits_for_person else None
+    return _Reason("steps", sentence, remedy, due_ms)
+
+
+def describe_wait(step: StepFacts, now_ms: int) -> str:
+    """Say what a durable step waits for."""
+    since = format_duration(now_ms - step.since_ms)
+    until = f", at most until {_format_time(step.due_at_ms, now_ms)}" if step.due_at_ms is not None else ""
+    match step.kind:
+        case StepKind.SLEEP:
+            return f"sleeps until {_format_time(step.due_at_ms or now_ms, now_ms)}"
+        case StepKind.MESSAGE:
+            return f"waits for message {step.name} since {since}{until}"
+    return f"waits for workflow {step.workflow_id or step.name} since {since}"
+
+
 def _explain_queue(task: TaskFacts, queue: QueueFacts, now_ms: int) -> _Reason:
     in_domain = f" in domain {queue.domain}" if queue.domain else ""
     if not _has_workers(queue, now_ms) and queue.polled_domains:
@@ -347,10 +408,12 @@ def _explain_queue(task: TaskFacts, queue: QueueFacts, now_ms: int) -> _Reason:
         sentence = f"waits for a free worker: those of queue {queue.name}{in_domain} run {_count(queue.held, 'task')}"
         if queue.last_poll_ms is not None:
             sentence += f" and have not polled for {format_duration(now_ms - queue.last_poll_ms)}"
-        return _Reason("busy", sentence)
+        return _Reason("busy", sentence, MORE_WORKERS)
     others = "" if queue.ready is None or queue.ready <= 1 else f" with {_count(queue.ready - 1, 'other')}"
     since = "" if task.ready_since_ms is None else f" for {format_duration(now_ms - task.ready_since_ms)}"
-    return _Reason("queued", f"waits in queue {queue.name}{in_domain}{others}{since}; workers poll it")
+    is_long = task.ready_since_ms is not None and now_ms - task.ready_since_ms > UNPOLLED_MS
+    sentence = f"waits in queue {queue.name}{in_domain}{others}{since}; workers poll it"
+    return _Reason("queued", sentence, MORE_WORKERS if is_long and queue.held else None)
 
 
 def _is_polled(queue: QueueFacts, now_ms: int) -> bool:

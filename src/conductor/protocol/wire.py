@@ -28,17 +28,21 @@ VERDICT_HEADER = "Conductor-Verdict"
 LEASE_EXPIRES_HEADER = "Conductor-Lease-Expires-At"
 #: Header in every answer of a coordinator to a poll: a comma-separated list of the features below.
 FEATURES_HEADER = "Conductor-Features"
+#: Header of a coordinator's answers to polls, and of the requests of workers; see `epoch_token`.
+EPOCH_HEADER = "Conductor-Epoch"
 FEATURE_LEASES = "leases"
 FEATURE_BATCH_REPORTS = "batch-reports"
 #: A request with reports may ask for N new tasks with `?next=N`. The answer to a report contains one as `nextTask`.
 FEATURE_REPORT_AND_POLL = "report-and-poll"
+#: A coordinator stores the durable steps of a task; see `protocol.steps`.
+FEATURE_STEPS = "steps"
 NEXT_QUERY = "next"
 NEXT_TASK = "nextTask"
 #: Header in a coordinator's answer to a poll, and in a 413: the largest body that it accepts, in bytes.
 MAX_BODY_HEADER = "Conductor-Max-Body"
 FEATURE_BULK_STARTS = "bulk-starts"
 #: Features that a coordinator announces with every poll answer.
-FEATURES = f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}, {FEATURE_REPORT_AND_POLL}"
+FEATURES = f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}, {FEATURE_REPORT_AND_POLL}, {FEATURE_STEPS}"
 #: Features that a coordinator announces with `GET /version`, for clients that do not poll.
 SERVER_FEATURES = f"{FEATURES}, {FEATURE_BULK_STARTS}"
 #: Header in the answer to a registration, repeated for each setting that has no effect or will fail when used.
@@ -47,6 +51,9 @@ WARNING_HEADER = "Conductor-Warning"
 #: Fields that a coordinator adds to a polled task.
 LEASE_ID = "leaseId"
 LEASE_EXPIRES_AT = "leaseExpiresAt"
+#: Fields of a polled task with durable steps: the steps, or true if they are too large for the answer.
+STEPS = "steps"
+STEPS_OMITTED = "stepsOmitted"
 #: Fields that a worker adds to a report. (A heartbeat sends LEASE_ID and EXTEND_LEASE.)
 TIMED_OUT = "timedOut"
 EXTEND_LEASE = "extendLease"
@@ -60,6 +67,10 @@ AUTH_HEADER = "X-Authorization"
 MAX_POLL_TIMEOUT_MS = 5000
 #: The largest number of tasks that a worker requests with one poll.
 MAX_POLL_COUNT = 100
+#: Query parameters of a poll with which a worker tells a coordinator how many tasks of the type it runs at the same
+#: time, and the name and version of its SDK.
+SLOTS_QUERY = "slots"
+CLIENT_QUERY = "client"
 #: The largest number of workflows that a coordinator starts for one bulk request.
 MAX_BULK_STARTS = 1000
 #: The server cuts failure reasons to this length.

@@ -5,18 +5,31 @@ from __future__ import annotations
 import msgspec
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshots
-from conductor.coordinator.store.lookup import find_workflow
-from conductor.coordinator.store.rows import TaskRow
-from conductor.coordinator.store.statements import QUEUE_OF, TASKS_WITHOUT_PAYLOAD
+from conductor.coordinator.store.lookup import find_workflow, get_task, get_workflow
+from conductor.coordinator.store.rows import TaskRow, WorkflowRow
+from conductor.coordinator.store.statements import (
+    NEWEST_STEPS,
+    QUEUE_OF,
+    TASKS_WITHOUT_PAYLOAD,
+    WORKFLOW,
+    StepWithoutResult,
+)
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import MAX_OPEN_TASKS, FactReader, PollRecords, explain_workflow_row
 from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.protocol.json_types import JsonObject
-from conductor.protocol.views import TaskAttempt, WorkflowDetails, base_reference
-from conductor.protocol.why_waiting import explain_waiting_task
+from conductor.protocol.views import RelatedWorkflow, StepView, TaskAttempt, WorkflowDetails, base_reference
+from conductor.protocol.why_waiting import StepFacts, Waiting, describe_wait, explain_waiting_task
 
 #: Maximum number of attempts in one answer.
 MAX_ATTEMPTS = 5000
+#: Maximum number of parents, and of sub-workflows inside each other, in one answer.
+MAX_RELATED = 10
+#: Maximum number of durable steps of one task. After `MAX_STEPS` steps in one answer, further tasks come without.
+MAX_STEPS_PER_TASK = 200
+MAX_STEPS = 2000
+#: A longer result of a durable step is cut.
+MAX_RESULT_CHARS = 300
 
 
 def read_details(
@@ -29,21 +42,55 @@ def read_details(
     if not with_definition:
         del workflow["workflowDefinition"]
     facts = FactReader(tx, snapshots, polls)
+    waiting = explain_workflow_row(tx, facts, row)
     found = tx.rows(TASKS_WITHOUT_PAYLOAD, row.pk, MAX_ATTEMPTS + 1)
-    attempts, explained = [], 0
+    attempts, explained, shown_steps = [], 0, 0
     for task, reason, output, name in found[:MAX_ATTEMPTS]:
         attempt = _make_attempt(tx, task, reason, output, name)
         if not task.terminal and explained < MAX_OPEN_TASKS:
             attempt.waiting = explain_waiting_task(facts.read_task(row, task), tx.now_ms)
             explained += 1
+        if task.step_count and not task.retried and shown_steps < MAX_STEPS:
+            attempt.step_count, attempt.steps = task.step_count, _read_steps(tx, task)
+            shown_steps += len(attempt.steps)
         attempts.append(attempt)
     return WorkflowDetails(
         now_ms=tx.now_ms,
         workflow=workflow,
         tasks=attempts,
         more_tasks=len(found) > MAX_ATTEMPTS,
-        waiting=explain_workflow_row(tx, facts, row),
+        waiting=waiting,
+        parents=_list_parents(tx, row),
+        causes=_list_causes(tx, facts, waiting),
     )
+
+
+def _list_parents(tx: Tx, row: WorkflowRow) -> list[RelatedWorkflow]:
+    """Return the workflows that started this one, the outermost first."""
+    parents: list[RelatedWorkflow] = []
+    task = get_task(tx, row.parent_task)
+    while task is not None and len(parents) < MAX_RELATED:
+        parent = get_workflow(tx, task.workflow)
+        parents.append(_make_related(tx, parent))
+        task = get_task(tx, parent.parent_task)
+    return parents[::-1]
+
+
+def _list_causes(tx: Tx, facts: FactReader, waiting: Waiting) -> list[RelatedWorkflow]:
+    """Follow the sub-workflow that a workflow waits for, or that made it fail, to the innermost one."""
+    causes: list[RelatedWorkflow] = []
+    while waiting.task_id is not None and len(causes) < MAX_RELATED:
+        task = get_task(tx, tx.ids.task_pk(waiting.task_id))
+        child = None if task is None or task.sub_workflow is None else tx.first(WORKFLOW, task.sub_workflow)
+        if child is None:
+            break
+        waiting = explain_workflow_row(tx, facts, child)
+        causes.append(_make_related(tx, child, waiting))
+    return causes
+
+
+def _make_related(tx: Tx, row: WorkflowRow, waiting: Waiting | None = None) -> RelatedWorkflow:
+    return RelatedWorkflow(workflow_id=tx.ids.workflow(row.pk), name=row.name, status=row.status, waiting=waiting)
 
 
 def _make_attempt(tx: Tx, row: TaskRow, reason: str | None, output: bytes | None, name: str) -> TaskAttempt:
@@ -74,6 +121,35 @@ def _make_attempt(tx: Tx, row: TaskRow, reason: str | None, output: bytes | None
         sub_workflow_id=None if row.sub_workflow is None else tx.ids.workflow(row.sub_workflow),
         reason=reason,
         chosen=_read_chosen_case(output),
+    )
+
+
+def _read_steps(tx: Tx, row: TaskRow) -> list[StepView]:
+    """Return the newest durable steps of a task, in the order in which they were recorded."""
+    found = tx.rows(NEWEST_STEPS, 4 * MAX_RESULT_CHARS, row.step_line, MAX_STEPS_PER_TASK)
+    return [_make_step(tx, step) for step in reversed(found)]
+
+
+def _make_step(tx: Tx, step: StepWithoutResult) -> StepView:
+    workflow_id = None if step.workflow is None else tx.ids.workflow(step.workflow)
+    waits = None
+    if step.ended_ms is None:
+        facts = StepFacts(
+            name=step.name, kind=step.kind, since_ms=step.started_ms, due_at_ms=step.due_at_ms, workflow_id=workflow_id
+        )
+        waits = describe_wait(facts, tx.now_ms)
+    return StepView(
+        name=step.name,
+        number=step.number,
+        kind=step.kind,
+        state=step.state,
+        started_ms=step.started_ms,
+        ended_ms=step.ended_ms,
+        due_at_ms=step.due_at_ms,
+        workflow_id=workflow_id,
+        result=None if step.result is None else step.result.decode("utf-8", "replace")[:MAX_RESULT_CHARS],
+        result_bytes=step.result_bytes or 0,
+        waits=waits,
     )
 
 

@@ -23,7 +23,7 @@ NEWEST_TASKS = 2000
 #: Rates cover the last minute, or the time span of the newest tasks if that is shorter.
 RATE_WINDOW_MS = 60_000
 MIN_RATE_WINDOW_MS = 1000
-_FAILED = (TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT)
+FAILED_TASK_STATUSES = (TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT)
 
 
 class _QueuedTask(NamedTuple):
@@ -120,13 +120,14 @@ def _compute_queue_stats(tasks: list[_QueuedTask], now_ms: int, window_ms: int) 
         scheduled_per_min=round(sum(task.ready_ms > began_ms for task in tasks) * 60_000 / window_ms, 1),
         ended_per_min=round(sum(task.ended_ms > began_ms for task in tasks) * 60_000 / window_ms, 1),
         tasks=len(tasks),
-        failed=sum(task.status in _FAILED for task in tasks),
-        wait_p50_ms=_quantile(waits, 0.5),
-        wait_p95_ms=_quantile(waits, 0.95),
-        run_p50_ms=_quantile(runs, 0.5),
-        run_p95_ms=_quantile(runs, 0.95),
+        failed=sum(task.status in FAILED_TASK_STATUSES for task in tasks),
+        wait_p50_ms=quantile(waits, 0.5),
+        wait_p95_ms=quantile(waits, 0.95),
+        run_p50_ms=quantile(runs, 0.5),
+        run_p95_ms=quantile(runs, 0.95),
     )
 
 
-def _quantile(ordered: list[int], share: float) -> int | None:
+def quantile(ordered: list[int], share: float) -> int | None:
+    """Return the value below which this share of the values lies; None if there are no values."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None

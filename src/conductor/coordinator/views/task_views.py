@@ -26,7 +26,7 @@ _FIELDS = (
     "responseTimeoutSeconds", "retried", "executed", "rateLimitPerFrequency", "rateLimitFrequencyInSeconds",
     "queueWaitTime", "loopOverTask", "subworkflowChanged", "workflowTask", "taskDefinition",
 )  # fmt: skip
-#: `taskType` of operators whose name differs.
+#: Task type → `taskType` in Conductor's JSON, where the two differ.
 _TASK_TYPES = {"FORK_JOIN": "FORK", "FORK_JOIN_DYNAMIC": "FORK"}
 
 
@@ -113,6 +113,8 @@ def make_task_json(ids: Ids, row: TaskRow, data: TaskData, owner: TaskOwner, dom
         task["reasonForIncompletion"] = data.reason
     if row.sub_workflow is not None:
         task["subWorkflowId"] = ids.workflow(row.sub_workflow)
+    if row.step_count:
+        task["suspended"] = row.suspended == 1 and row.lease_until_ms is None and row.ready_since_ms is None
     return task
 
 

@@ -23,6 +23,7 @@ from conductor.coordinator.store.statements import (
     REFS_OF_ENDED_TASKS,
     TASK_DATA,
     TURN,
+    WAITING_STEPS,
     WORKFLOW,
 )
 from conductor.coordinator.store.transaction import Tx
@@ -30,9 +31,11 @@ from conductor.protocol.statuses import WorkflowStatus
 from conductor.protocol.why_waiting import (
     UNPOLLED_MS,
     QueueFacts,
+    StepFacts,
     TaskFacts,
     TurnFacts,
     Waiting,
+    explain_by_sub_workflow,
     explain_waiting_task,
     explain_waiting_workflow,
 )
@@ -40,6 +43,8 @@ from conductor.protocol.wire import PROCESS_DEATH
 
 #: Maximum number of open tasks of a workflow that are examined.
 MAX_OPEN_TASKS = 200
+#: Maximum number of nested sub-workflows that are followed to the innermost one.
+MAX_LEVELS = 20
 
 
 class PollRecord(NamedTuple):
@@ -90,8 +95,24 @@ class FactReader:
             iteration=row.iteration if row.operator == "DO_WHILE" else 0,
             sub_workflow_id=None if row.sub_workflow is None else self._tx.ids.workflow(row.sub_workflow),
             sub_workflow_status=self._read_status(row.sub_workflow),
+            waiting_steps=self._read_waiting_steps(row) if row.suspended and not row.terminal else (),
             queue=None if row.queue is None or row.terminal else self._read_queue(row.queue),
         )
+
+    def _read_waiting_steps(self, row: TaskRow) -> list[StepFacts]:
+        """Return the waits of a task that its durable steps have suspended."""
+        if row.lease_until_ms is not None or row.ready_since_ms is not None:
+            return []
+        return [
+            StepFacts(
+                name=step.name,
+                kind=step.kind,
+                since_ms=step.started_ms,
+                due_at_ms=step.due_at_ms,
+                workflow_id=None if step.workflow is None else self._tx.ids.workflow(step.workflow),
+            )
+            for step in self._tx.rows(WAITING_STEPS, row.step_line)
+        ]
 
     def read_turn(self, workflow: WorkflowRow) -> TurnFacts | None:
         """Return the rate limit that a workflow waits for, or None."""
@@ -231,7 +252,21 @@ def explain_workflow(tx: Tx, snapshots: Snapshots, polls: PollRecords, workflow_
 
 
 def explain_workflow_row(tx: Tx, facts: FactReader, workflow: WorkflowRow) -> Waiting:
-    """Return why a workflow waits or how it ended."""
+    """Return why a workflow waits or how it ended. If a sub-workflow is the reason, explain the innermost one."""
+    waiting = _explain_row(tx, facts, workflow)
+    inner, found, levels = workflow, waiting, 0
+    while levels < MAX_LEVELS and found.kind in ("sub_workflow", "failed") and found.task_id is not None:
+        task = get_task(tx, tx.ids.task_pk(found.task_id))
+        below = None if task is None or task.sub_workflow is None else tx.first(WORKFLOW, task.sub_workflow)
+        if below is None or below.status == WorkflowStatus.COMPLETED:
+            break
+        inner, found, levels = below, _explain_row(tx, facts, below), levels + 1
+    if not levels:
+        return waiting
+    return explain_by_sub_workflow(waiting, tx.ids.workflow(inner.pk), inner.name, found, levels)
+
+
+def _explain_row(tx: Tx, facts: FactReader, workflow: WorkflowRow) -> Waiting:
     if workflow.terminal:
         failed = tx.first(LAST_FAILED_TASK, workflow.pk) if workflow.status != WorkflowStatus.COMPLETED else None
         failures = [] if failed is None else [facts.read_task(workflow, failed)]

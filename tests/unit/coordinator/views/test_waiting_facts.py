@@ -205,18 +205,28 @@ class TestOthers:
         assert why(harness, started).sentence.startswith("b waits for a worker: no worker has polled b ")
         assert why(harness, started).sentence.endswith("(and 3 more like it)")
 
-    def test_a_task_waits_for_its_sub_workflow(self, harness: Harness) -> None:
+    def test_a_workflow_waits_or_fails_as_its_innermost_sub_workflow_u3_9(self, harness: Harness) -> None:
         harness.workflow_def("inner", simple("work"))
-        harness.workflow_def(
-            "flow",
-            {"name": "sub", "taskReferenceName": "sub", "type": "SUB_WORKFLOW", "subWorkflowParam": {"name": "inner"}},
-        )
+        for name, below in (("middle", "inner"), ("flow", "middle")):
+            sub = {"name": "sub", "taskReferenceName": f"to_{below}", "type": "SUB_WORKFLOW"}
+            harness.workflow_def(name, {**sub, "subWorkflowParam": {"name": below}})
         started = harness.start()
         harness.settle()
-        inner = a_task(harness, started, "sub")["subWorkflowId"]
-        found = why(harness, started)
-        assert found.kind == "sub_workflow"
-        assert found.sentence == f"sub waits for sub-workflow {inner}, which is RUNNING"
+        middle = a_task(harness, started, "to_middle")["subWorkflowId"]
+        inner = a_task(harness, middle, "to_inner")["subWorkflowId"]
+        direct, outer = why(harness, middle), why(harness, started)
+        assert outer.kind == "sub_workflow"
+        assert outer.urgent
+        assert direct.sentence.startswith(f"to_inner waits for sub-workflow inner ({inner}): work waits for a worker: ")
+        assert outer.sentence == direct.sentence.replace("to_inner waits", "to_middle waits").replace(
+            f"({inner}): ", f"({inner}), 2 levels below: "
+        )
+        assert outer.remedy == "Start a worker that polls work, without a domain."
+        harness.report(harness.poll_one("work"), "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="no paper")
+        harness.settle()
+        failed = why(harness, started)
+        assert failed.sentence.startswith(f"to_middle failed in sub-workflow inner ({inner}), 2 levels below: work ")
+        assert failed.sentence.endswith(": no paper")
 
     def test_the_round_of_a_loop(self, harness: Harness) -> None:
         harness.workflow_def(
