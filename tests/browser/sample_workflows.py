@@ -94,7 +94,92 @@ FORK = {
         task("all_done", kind="JOIN", joinOn=[f"thumbnail_{n}" for n in range(WIDE)]),
     ],
 }
+#: What the person answers who approves an expense.
+APPROVAL_FORM: dict[str, Json] = {
+    "type": "object",
+    "required": ["decision"],
+    "properties": {
+        "decision": {"title": "Decision", "enum": ["approve", "reject"], "description": "The employee is told."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 5000, "default": 500},
+        "address": {"$ref": "#/$defs/Address"},
+        "lines": {"type": "array", "items": {"$ref": "#/$defs/Line"}},
+    },
+    "$defs": {
+        "Address": {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}},
+        "Line": {
+            "type": "object",
+            "required": ["sku"],
+            "properties": {"sku": {"type": "string"}, "parts": {"type": "array", "items": {"$ref": "#/$defs/Line"}}},
+        },
+    },
+}
+EXPENSE = {
+    "name": "expense",
+    "version": 1,
+    "description": "An expense that somebody approves.",
+    "inputParameters": ["amount", "for_what"],
+    "tasks": [
+        task(
+            "approval",
+            kind="HUMAN",
+            inputParameters={
+                "amount": "${workflow.input.amount}",
+                "for_what": "${workflow.input.for_what}",
+                "formSchema": APPROVAL_FORM,
+                "__humanTaskDefinition": {"displayName": "Approve the expense"},
+            },
+        ),
+    ],
+}
+NESTED: dict[str, Json] = {
+    "name": "nested_loops",
+    "version": 1,
+    "tasks": [
+        task(
+            "outer",
+            kind="DO_WHILE",
+            loopCondition="if ($.outer['iteration'] < 3) {true;} else {false;}",
+            loopOver=[
+                task("prepare"),
+                task(
+                    "inner",
+                    kind="DO_WHILE",
+                    loopCondition="if ($.inner['iteration'] < 2) {true;} else {false;}",
+                    loopOver=[task("tick")],
+                ),
+            ],
+        ),
+        task("finish"),
+    ],
+}
+LEVELS: list[dict[str, Json]] = [
+    {"name": "level_3", "version": 1, "tasks": [task("sink")]},
+    {
+        "name": "level_2",
+        "version": 1,
+        "tasks": [task("deepest", kind="SUB_WORKFLOW", subWorkflowParam={"name": "level_3", "version": 1})],
+    },
+    {
+        "name": "level_1",
+        "version": 1,
+        "tasks": [task("deeper", kind="SUB_WORKFLOW", subWorkflowParam={"name": "level_2", "version": 1})],
+    },
+]
+TRACEBACK = "Traceback (most recent call last):\n" + "".join(
+    f'  File "/srv/app/step_{n}.py", line {n}, in step_{n}\n    return next_step(order)\n' for n in range(20)
+)
 DEFINITIONS = [
+    NESTED,
+    *LEVELS,
+    {"name": "traced", "version": 1, "tasks": [task("explode")]},
+    {
+        "name": "pay_bank",
+        "version": 1,
+        "inputParameters": ["sum"],
+        "tasks": [
+            task("pay", inputParameters={"key": "${workflow.secrets.BANK_KEY}", "amount": "${workflow.input.amount}"})
+        ],
+    },
     OLDER_ORDER,
     ORDER,
     DELIVERY,
@@ -108,6 +193,7 @@ DEFINITIONS = [
         "version": 1,
         "tasks": [task("pack_boxes", inputParameters={"boxes": "${workflow.input.boxes}"}), task("weigh")],
     },
+    EXPENSE,
     {
         "name": "reminder",
         "version": 1,
@@ -122,6 +208,7 @@ TASKS = [
         "responseTimeoutSeconds": 3600,
         "inputSchema": {"name": "pack_in", "version": 1, "type": "JSON", "data": {"type": "object"}},
     },
+    {"name": "label", "inputSchema": {"name": "address", "version": 1, "type": "JSON"}},
     {"name": "thumbnail", "concurrentExecLimit": 20},
     {"name": "convert", "rateLimitPerFrequency": 10, "rateLimitFrequencyInSeconds": 60},
 ]
@@ -149,6 +236,8 @@ class Samples:
             raise AssertionError(f"{method} {path}: {error.read().decode()}") from error
 
     def define(self) -> None:
+        street = {"type": "object", "properties": {"street": {"type": "string"}}}
+        self.call("POST", "/schema", {"name": "address", "version": 1, "type": "JSON", "data": street})
         self.call("POST", "/metadata/taskdefs", TASKS)
         self.call("PUT", "/metadata/workflow", DEFINITIONS)
 
@@ -238,6 +327,18 @@ class Samples:
             self.work("fetch_page", output={"rows": 500})
             for _ in range(2):
                 self.work("store_rows")
+        found["nested"] = self.start("nested_loops")
+        for _ in range(3):
+            self.work("prepare")
+            for _ in range(2):
+                self.work("tick")
+        self.work("finish")
+        found["deep"] = self.start("level_1")
+        found["traced"] = self.start("traced")
+        (taken,) = self.poll("explode", "host-1-1234")
+        reason = f"ValueError: no lines\n{TRACEBACK}"[:900]
+        logs = [{"log": TRACEBACK, "taskId": taken["taskId"]}]
+        self.report(taken, "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion=reason, logs=logs)
         found["wide"] = self.start("thumbnails", correlationId="album-7")
         for one in self.poll("thumbnail", "host-2-77", 20):
             self.report(one)
@@ -262,7 +363,15 @@ class Samples:
                 "logs": [{"log": "box 3 of 8", "taskId": taken["taskId"]}],
             },
         )
+        self.schedule("nightly-sync", "0 0 2 * * *", "Europe/Berlin", "nightly_sync")
+        self.schedule("weekly-report", "0 30 9 * * MON", "UTC", "report")
+        self.call("PUT", "/secrets/SMTP_PASSWORD", "not shown")
         self.served()
+
+    def schedule(self, name: str, cron: str, zone: str, workflow: str) -> None:
+        start = {"name": workflow, "input": {"item": "lamp"}}
+        one = {"name": name, "cronExpression": cron, "zoneId": zone, "startWorkflowRequest": start}
+        self.call("POST", "/scheduler/schedules", one)
 
     def fail_some(self, name: str, count: int) -> None:
         for one in self.poll(name, "host-2-78", count):

@@ -1,4 +1,4 @@
-"""Pictures of the four main views, light and dark: `make test-browser` writes them, the documentation shows them."""
+"""Pictures of the main views, light and dark: `make test-browser` writes them, the documentation shows them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from tests.browser.watched_page import WatchedPage
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 PICTURES = {
-    "workflows": "/",
+    "overview": "/",
+    "workflows": "/workflows",
     "execution": "/execution/{failed}",
+    "inbox": "/inbox",
+    "schedules": "/schedules",
     "queues": "/queues",
     "definition": "/workflowDef/order_flow?version=3",
+    "start": "/workflowDef/order_flow?version=3",
 }
 #: A picture is for a page of documentation, not for a wall.
 MAX_PICTURE_BYTES = 250_000
@@ -30,6 +34,9 @@ def test_the_picture_is_made(
     pictured.served()
     with WatchedPage(browser, pictured.root, 1440, theme) as page:
         page.go(PICTURES[name].format(**pictured.ids))
+        if name == "start":
+            page.button("Start …").click()
+            page.tab.get_by_role("dialog").get_by_label("item").fill("lamp")
         made = page.tab.screenshot(animations="disabled")
     assert made.startswith(b"\x89PNG")
     assert len(made) < MAX_PICTURE_BYTES

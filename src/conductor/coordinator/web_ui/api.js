@@ -23,10 +23,14 @@ export const signedIn = () => sessionStorage.getItem(TOKEN) !== null;
 /** Forget the token. */
 export const signOut = () => sessionStorage.removeItem(TOKEN);
 
-async function send(method, path, body) {
-  const headers = {};
+/** The header with the token, if this tab has signed in. */
+export function authHeaders() {
   const token = sessionStorage.getItem(TOKEN);
-  if (token) headers["X-Authorization"] = token;
+  return token ? { "X-Authorization": token } : {};
+}
+
+async function send(method, path, body) {
+  const headers = authHeaders();
   if (body !== undefined) headers["Content-Type"] = "application/json";
   return fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
 }

@@ -2,26 +2,45 @@
 
 import { h, say } from "./dom.js";
 
-/** Show a form; resolves to its values, or to null if it is cancelled. `problem` is shown above the fields. */
-export function ask({ title, text, fields = [], button = "OK", isBad = false, canCancel = true, problem = null, check = null }) {
+/**
+ * Show a form; resolves to its values, or to null if it is cancelled. `problem` is shown above the buttons.
+ *
+ * `check` turns the values into what the caller needs, or throws. With `work`, the dialog stays open until the work has
+ * succeeded: an error of the server is shown in it, so that nothing typed is lost. Then `done` is shown as a message.
+ */
+export function ask({ title, text, fields = [], button = "OK", isBad = false, canCancel = true, problem = null, check = null, work = null, done = null, isWide = false }) {
   return new Promise((resolve) => {
+    let isBusy = false;
     const wrong = h("p", { class: "bad", role: "alert" }, problem ?? "");
-    const form = h("form", { method: "dialog", onsubmit: (event) => {
+    const send = h("button", { type: "submit", class: isBad ? "danger" : "primary" }, button);
+    const form = h("form", { method: "dialog", onsubmit: async (event) => {
       event.preventDefault();
-      const values = valuesOf(form);
+      if (isBusy) return;
+      isBusy = true;
+      wrong.textContent = "";
+      for (const one of form.querySelectorAll("[aria-invalid]")) one.removeAttribute("aria-invalid");
       try {
+        const values = valuesOf(form);
         const checked = check ? check(values) : values;
-        dialog.close();
+        if (work) {
+          send.disabled = true;
+          const result = await work(checked);
+          if (done) say(typeof done === "function" ? done(result) : done);
+        }
         resolve(checked);
+        dialog.close();
       } catch (error) {
         wrong.textContent = error.message;
+        error.element?.setAttribute("aria-invalid", "true");
+        error.element?.focus();
+      } finally {
+        isBusy = send.disabled = false;
       }
     } },
-    h("h2", { id: "asked" }, title), text ? h("p", null, text) : null, wrong, fields,
-    h("div", { class: "buttons" },
-      canCancel ? h("button", { type: "button", onclick: () => dialog.close() }, "Cancel") : null,
-      h("button", { type: "submit", class: isBad ? "danger" : "primary" }, button)));
-    const dialog = h("dialog", { "aria-labelledby": "asked", onclose: () => (dialog.remove(), resolve(null)),
+    h("h2", { id: "asked" }, title), text ? h("p", null, text) : null, fields,
+    h("div", { class: "buttons" }, wrong,
+      canCancel ? h("button", { type: "button", onclick: () => dialog.close() }, "Cancel") : null, send));
+    const dialog = h("dialog", { "aria-labelledby": "asked", class: isWide ? "broad" : null, onclose: () => (dialog.remove(), resolve(null)),
       oncancel: (event) => canCancel || event.preventDefault() }, form);
     document.body.append(dialog);
     dialog.showModal();
@@ -43,31 +62,6 @@ export function field(label, name, { value = "", type = "text", rows = 0, option
   else if (rows) input = h("textarea", { id, name, rows, spellcheck: "false", required, ...hinted }, value);
   else if (type === "checkbox") input = h("input", { id, name, type, checked: value === true, ...hinted });
   else input = h("input", { id, name, type, value, required, autocomplete: "off", step: type === "number" ? "any" : null, ...hinted });
-  return h("div", { class: "field" }, h("label", { for: id }, label), input,
+  return h("div", { class: type === "checkbox" ? "field check" : "field" }, h("label", { for: id }, label), input,
     hint ? h("small", { id: `${id}-hint`, class: "quiet" }, hint) : null);
-}
-
-/** Parse a JSON object; the error says what is wrong with the text. */
-export function objectOf(text, what) {
-  if (!text.trim()) return {};
-  let value;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new Error(`${what} is not JSON: ${error.message}`);
-  }
-  if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Error(`${what} must be a JSON object, like {"name": "Ada"}`);
-  return value;
-}
-
-/** Do the work, and show the message `done` or the error. Returns whether the work succeeded. */
-export async function act(done, work) {
-  try {
-    const result = await work();
-    say(typeof done === "function" ? done(result) : done);
-    return true;
-  } catch (error) {
-    say(error.message, true);
-    return false;
-  }
 }

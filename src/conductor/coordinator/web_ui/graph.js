@@ -10,6 +10,25 @@ const CHARS = 23; // characters of a name that fit into a box
 /** Branches that are drawn; the others are folded. */
 export const SHOWN_BRANCHES = 6;
 const SHOWN_CASES = 5;
+const MIN_SCALE = 0.55; // smaller names could not be read
+
+/**
+ * Set `base` and `path` of each attempt: its reference name in the definition, and the iterations of the loops around it
+ * ("2.3" is iteration 3 of a loop inside iteration 2 of another loop, "" is outside of loops).
+ */
+export function placeTasks(lines, definition) {
+  const known = refsOf(definition);
+  for (const line of lines) {
+    let base = line.ref;
+    const path = [];
+    for (let suffix; !known.has(base) && (suffix = /__(\d+)$/.exec(base)); base = base.slice(0, suffix.index)) path.unshift(suffix[1]);
+    const isForked = !known.has(base) && !line.iteration; // a forked task whose own name ends in a number
+    line.base = isForked ? line.ref : base;
+    line.path = isForked ? "" : path.join(".");
+  }
+}
+
+const refsOf = (definition) => new Set([...walk(definition.tasks)].map((task) => task.taskReferenceName));
 
 /** The attempts of a workflow, by reference name. `rounds` has the selected iteration of each loop. */
 export class Tasks {
@@ -17,20 +36,29 @@ export class Tasks {
     this.rounds = rounds;
     this.byRef = new Map();
     for (const line of lines) {
-      if (!this.byRef.has(line.baseRef)) this.byRef.set(line.baseRef, []);
-      this.byRef.get(line.baseRef).push(line);
+      if (!this.byRef.has(line.base)) this.byRef.set(line.base, []);
+      this.byRef.get(line.base).push(line);
     }
     this.any = lines.length > 0;
   }
 
-  /** The latest attempt, of this iteration if it is inside a loop. */
-  latest(ref, round) {
-    return this.all(ref, round).at(-1) ?? null;
+  /** The latest attempt in this iteration. */
+  latest(ref, path) {
+    return this.all(ref, path).at(-1) ?? null;
   }
 
-  all(ref, round) {
-    const lines = this.byRef.get(ref) ?? [];
-    return round ? lines.filter((line) => (line.iteration ?? 0) === round || line.type === "DO_WHILE") : lines;
+  all(ref, path) {
+    return (this.byRef.get(ref) ?? []).filter((line) => line.path === path);
+  }
+
+  /** The tasks that a dynamic fork has started: those that the definition does not name, up to the next dynamic fork. */
+  forkedBy(fork, path, definition) {
+    const known = refsOf(definition);
+    const seq = this.latest(fork, path)?.seq;
+    if (seq === undefined) return [];
+    const later = [...this.byRef.values()].flat().filter((line) => line.type === "FORK_JOIN_DYNAMIC" && line.seq > seq).map((line) => line.seq);
+    const next = later.reduce((one, other) => Math.min(one, other), Infinity);
+    return [...this.byRef].filter(([ref]) => !known.has(ref)).map(([, lines]) => lines.filter((line) => line.path === path && line.seq > seq && line.seq < next)).filter((lines) => lines.length);
   }
 }
 
@@ -52,19 +80,19 @@ function insideOf(task) {
 }
 
 /**
- * Draw a definition. `look` has: tasks (a Tasks), selected (a reference name), hrefOf(ref, round),
- * hrefOfRound(loop, round), hrefOfBranches(fork). Everything that can be selected is a link, so that the keyboard can reach it.
+ * Draw a definition. `look` has: tasks (a Tasks), selected (a reference name), hrefOf(ref, path),
+ * hrefOfRound(loop, round, path), hrefOfBranches(fork, path), and room (the width that is available). Everything that can be selected is a link, so that the keyboard can reach it.
  */
 export function graph(definition, look) {
-  const known = new Set([...walk(definition.tasks)].map((task) => task.taskReferenceName));
-  const context = { ...look, known, round: 0 };
+  const context = { ...look, definition, path: "" };
   const body = sequence(definition.tasks ?? [], context);
   const pad = 10;
   const w = Math.max(body.w, 60) + 2 * pad;
   const middle = w / 2;
   const top = 18;
   const h = body.h + 2 * top + 2 * GAP.y;
-  return s("svg", { class: "graph", width: w, height: h, viewBox: `0 0 ${w} ${h}`, role: "group", "aria-label": `Graph of ${definition.name}` },
+  const scale = Math.max(MIN_SCALE, Math.min(1, (look.room ?? Infinity) / w)); // a narrow window shows a smaller graph
+  return s("svg", { class: "graph", width: Math.round(w * scale), height: Math.round(h * scale), viewBox: `0 0 ${w} ${h}`, role: "group", "aria-label": `Graph of ${definition.name}` },
     s("circle", { class: "end", cx: middle, cy: top - 8, r: 5 }),
     line(middle, top - 3, middle, top + GAP.y),
     body.paint(middle - body.w / 2, top + GAP.y),
@@ -103,20 +131,30 @@ function block(task, context) {
 
 const cut = (text, length = CHARS) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 
+const pen = document.createElement("canvas").getContext("2d");
+
+/** Cut a name of a task to a width in pixels: wide letters need more room than others. */
+function fit(text, width) {
+  pen.font = `600 12.5px ${getComputedStyle(document.body).fontFamily}`;
+  let length = CHARS;
+  while (length > 4 && pen.measureText(cut(text, length)).width > width) length--;
+  return cut(text, length);
+}
+
 function linkOf(task, context, children, label) {
   const ref = task.taskReferenceName;
-  const found = context.tasks.latest(ref, context.round);
+  const found = context.tasks.latest(ref, context.path);
   const kind = found ? kindOf(found.status) : "none";
   const chosen = context.selected === ref ? "chosen" : "";
   const said = `${ref}, ${task.type ?? "SIMPLE"}${found ? `, ${found.status}` : context.tasks.any ? ", not reached" : ""}${label ?? ""}`;
-  return s("a", { class: `node ${kind} ${chosen}`, href: context.hrefOf(ref, context.round), "aria-label": said, "aria-current": chosen ? "true" : null, "data-ref": ref },
+  return s("a", { class: `node ${kind} ${chosen}`, href: context.hrefOf(ref, context.path), "aria-label": said, "aria-current": chosen ? "true" : null, "data-ref": ref },
     s("title", null, said), children);
 }
 
 function box(task, context) {
   const ref = task.taskReferenceName;
   const type = task.type ?? "SIMPLE";
-  const attempts = context.tasks.all(ref, context.round);
+  const attempts = context.tasks.all(ref, context.path);
   const found = attempts.at(-1);
   const second = type === "SIMPLE" ? (task.name === ref ? "worker task" : task.name) : type.replaceAll("_", " ").toLowerCase();
   const label = attempts.length > 1 ? `, ${count(attempts.length, "attempt")}` : "";
@@ -125,7 +163,7 @@ function box(task, context) {
     type === "SUB_WORKFLOW" ? s("rect", { class: "frame second", x: x + 3, y: y + 3, width: BOX.w - 6, height: BOX.h - 6, rx: 4 }) : null,
     s("rect", { class: "stripe", x, y, width: 5, height: BOX.h, rx: 2.5 }),
     s("text", { class: "sign", x: x + 14, y: y + 18 }, found ? signOf(found.status) : "·"),
-    s("text", { class: "name", x: x + 30, y: y + 18 }, cut(ref)),
+    s("text", { class: "name", x: x + 30, y: y + 18 }, fit(ref, BOX.w - 36)),
     s("text", { class: "more", x: x + 30, y: y + 34 }, cut(second, 22)),
     attempts.length > 1 ? s("text", { class: "more", x: x + BOX.w - 8, y: y + 34, "text-anchor": "end" }, `×${attempts.length}`) : null,
   ], label) };
@@ -134,7 +172,7 @@ function box(task, context) {
 function small(task, context, word) {
   const h = 26;
   const w = 150;
-  const found = context.tasks.latest(task.taskReferenceName, context.round);
+  const found = context.tasks.latest(task.taskReferenceName, context.path);
   return { w, h, paint: (x, y) => linkOf(task, context, [
     s("rect", { class: "frame", x, y, width: w, height: h, rx: 13 }),
     s("text", { class: "name", x: x + w / 2, y: y + 17, "text-anchor": "middle" }, `${found ? `${signOf(found.status)} ` : ""}${word} ${cut(task.taskReferenceName, 13)}`),
@@ -180,11 +218,11 @@ function stack(...blocks) {
 const RANK = { bad: 0, run: 1, wait: 2, paused: 2, warn: 3, ok: 4, off: 5, none: 6 };
 
 /** The status of a branch: the worst status of its tasks. */
-export function branchStatus(branch, tasks, round) {
-  const found = [...walk(branch)].map((task) => tasks.latest(task.taskReferenceName, round)).filter(Boolean);
+export function branchStatus(branch, tasks, path) {
+  const found = [...walk(branch)].map((task) => tasks.latest(task.taskReferenceName, path)).filter(Boolean);
   if (!found.length) return null;
   const worst = found.reduce((one, other) => (RANK[kindOf(one.status)] <= RANK[kindOf(other.status)] ? one : other));
-  const last = branch.at(-1) && tasks.latest(branch.at(-1).taskReferenceName, round);
+  const last = branch.at(-1) && tasks.latest(branch.at(-1).taskReferenceName, path);
   return kindOf(worst.status) === "ok" && !last ? "RUNNING" : worst.status;
 }
 
@@ -198,10 +236,10 @@ export function tally(statuses) {
 function fork(task, context) {
   const branches = task.forkTasks ?? [];
   const isFolded = branches.length > SHOWN_BRANCHES;
-  const statuses = branches.map((branch) => branchStatus(branch, context.tasks, context.round));
+  const statuses = branches.map((branch) => branchStatus(branch, context.tasks, context.path));
   let shown = branches.map((branch, at) => [branch, statuses[at]]);
   if (isFolded) {
-    const isRetried = (branch) => branch.some((one) => context.tasks.all(one.taskReferenceName, context.round).length > 1);
+    const isRetried = (branch) => branch.some((one) => context.tasks.all(one.taskReferenceName, context.path).length > 1);
     const interesting = ([branch, worst]) => RANK[worst ? kindOf(worst) : "none"] - (isRetried(branch) ? 0.5 + RANK.wait - RANK.run : 0);
     shown = [...shown].sort((one, other) => interesting(one) - interesting(other)).slice(0, SHOWN_BRANCHES - 3);
   }
@@ -211,14 +249,14 @@ function fork(task, context) {
 }
 
 function dynamicFork(task, context) {
-  const forked = [...context.tasks.byRef.entries()].filter(([ref]) => !context.known.has(ref)).map(([, lines]) => lines.at(-1));
+  const forked = context.tasks.forkedBy(task.taskReferenceName, context.path, context.definition).map((lines) => lines.at(-1));
   if (!forked.length) return box(task, context);
   return stack(box(task, context), { w: 1, h: 14, paint: (x, y) => line(x, y, x, y + 14) },
     folded(task.taskReferenceName, count(forked.length, "forked task"), tally(forked.map((one) => one.status)), context));
 }
 
 function folded(ref, first, second, context) {
-  return { w: BOX.w, h: BOX.h, paint: (x, y) => s("a", { class: "node folded", href: context.hrefOfBranches(ref), "aria-label": `${first} of ${ref}: ${second}` },
+  return { w: BOX.w, h: BOX.h, paint: (x, y) => s("a", { class: "node folded", href: context.hrefOfBranches(ref, context.path), "aria-label": `${first} of ${ref}: ${second}` },
     s("rect", { class: "frame", x: x + 5, y: y + 5, width: BOX.w - 5, height: BOX.h - 3, rx: 6 }),
     s("rect", { class: "frame", x, y, width: BOX.w - 4, height: BOX.h - 3, rx: 6 }),
     s("text", { class: "name", x: x + 14, y: y + 17 }, first),
@@ -226,7 +264,7 @@ function folded(ref, first, second, context) {
 }
 
 function choice(task, context) {
-  const found = context.tasks.latest(task.taskReferenceName, context.round);
+  const found = context.tasks.latest(task.taskReferenceName, context.path);
   const taken = found?.chosen;
   const cases = Object.entries(task.decisionCases ?? {});
   const isNamed = cases.some(([name]) => name === taken);
@@ -252,20 +290,31 @@ function choice(task, context) {
 function diamond(task, context) {
   const w = BOX.w;
   const h = 40;
-  const found = context.tasks.latest(task.taskReferenceName, context.round);
+  const text = comparedBy(task, context.tasks.latest(task.taskReferenceName, context.path)?.chosen);
+  const found = context.tasks.latest(task.taskReferenceName, context.path);
   return { w, h, paint: (x, y) => linkOf(task, context, [
     s("path", { class: "frame", d: `M${x + 16} ${y}H${x + w - 16}L${x + w} ${y + h / 2}L${x + w - 16} ${y + h}H${x + 16}L${x} ${y + h / 2}Z` }),
     s("text", { class: "name", x: x + w / 2, y: y + 17, "text-anchor": "middle" }, `${found ? `${signOf(found.status)} ` : ""}${cut(task.taskReferenceName, 20)}`),
-    s("text", { class: "more", x: x + w / 2, y: y + 32, "text-anchor": "middle" }, cut(task.expression ?? task.caseExpression ?? task.caseValueParam ?? "switch", 26)),
-  ]) };
+    s("text", { class: "more", x: x + w / 2, y: y + 32, "text-anchor": "middle" }, cut(text, 26)),
+  ], `, ${text}`) };
+}
+
+/** What a SWITCH compares: "checked.kind", with the chosen case "checked.kind = risky". */
+export function comparedBy(task, chosen) {
+  const name = task.expression ?? task.caseExpression ?? task.caseValueParam ?? "";
+  const isScript = task.type === "DECISION" ? Boolean(task.caseExpression) : !["value-param", undefined, null].includes(task.evaluatorType);
+  const given = isScript || !Object.hasOwn(task.inputParameters ?? {}, name) ? name : task.inputParameters[name];
+  const text = typeof given === "string" ? given.replace(/^\$\{(.*)\}$/, "$1").replace(/^workflow\.input\./, "input.").replace(".output.", ".") : JSON.stringify(given);
+  return `${text || "switch"}${chosen === undefined || chosen === null ? "" : ` = ${chosen}`}`;
 }
 
 function loop(task, context) {
   const ref = task.taskReferenceName;
-  const lines = (task.loopOver ?? []).flatMap((one) => [...walk([one])]).flatMap((one) => context.tasks.byRef.get(one.taskReferenceName) ?? []);
-  const newest = Math.max(0, ...lines.map((one) => one.iteration ?? 0));
-  const chosen = Math.min(context.tasks.rounds[ref] ?? newest, newest);
-  const body = sequence(task.loopOver ?? [], { ...context, round: chosen });
+  const lines = [...walk(task.loopOver)].flatMap((one) => context.tasks.byRef.get(one.taskReferenceName) ?? []);
+  const before = context.path ? `${context.path}.` : "";
+  const newest = lines.reduce((most, one) => (one.path.startsWith(before) ? Math.max(most, Number.parseInt(one.path.slice(before.length), 10) || 0) : most), 0);
+  const chosen = Math.max(Math.min(1, newest), Math.min(context.tasks.rounds[ref] || newest, newest));
+  const body = sequence(task.loopOver ?? [], { ...context, path: `${before}${chosen}` });
   const pad = 14;
   const head = 34;
   const w = Math.max(body.w + 2 * pad, 270);
@@ -281,6 +330,6 @@ function loop(task, context) {
 
 function roundLink(x, y, sign, ref, round, newest, context) {
   if (round < 1 || round > newest) return null;
-  return s("a", { class: "node round", href: context.hrefOfRound(ref, round), "aria-label": `iteration ${round} of ${ref}` },
+  return s("a", { class: "node round", href: context.hrefOfRound(ref, round, context.path), "aria-label": `iteration ${round} of ${ref}` },
     s("rect", { class: "frame", x, y, width: 28, height: 24, rx: 5 }), s("text", { class: "name", x: x + 14, y: y + 17, "text-anchor": "middle" }, sign));
 }

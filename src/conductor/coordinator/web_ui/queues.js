@@ -1,69 +1,106 @@
-// View: queues and the workers that poll them.
+// View: queues, their load, and whether workers keep up.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import { ago, count, setNow, since, span } from "./words.js";
 
+/** A worker that has not polled for this long, and holds nothing, has probably ended. */
+const GONE_MS = 60000;
+const SHOWN_ALARMS = 6;
+
 export const title = () => "Queues";
 
 export async function load() {
-  const found = await get("/api/view/queues");
+  const [found, known] = await Promise.all([get("/api/view/queues"), get("/api/view/workers")]);
   setNow(found.nowMs);
-  return found;
+  return { ...found, slots: countSlots(known.workers) };
+}
+
+/** The slots of live workers by queue; absent if one of its workers does not tell them. */
+function countSlots(workers) {
+  const slots = new Map();
+  for (const worker of workers.filter((one) => one.isLive)) {
+    for (const queue of worker.queues) {
+      const key = `${queue.name} ${queue.domain ?? ""}`;
+      slots.set(key, queue.slots ? (slots.get(key) ?? 0) + queue.slots : NaN);
+    }
+  }
+  return slots;
 }
 
 export const isLive = () => true;
 
-export function render({ queues }) {
+export function render({ queues, slots, nowMs }) {
   const wrong = queues.filter((one) => one.problem);
+  const own = queues.filter((one) => one.ofServer);
+  const polled = queues.filter((one) => !one.ofServer);
   return [
-    h("h1", null, "Queues and workers"),
-    wrong.map((one) => h("div", { class: "alarm", "data-key": `alarm-${one.name}-${one.domain ?? ""}` }, h("strong", null, `${nameOf(one)}: ${count(one.ready, "task")} waiting. `), upper(one.problem.sentence), ".", h("span", { class: "remedy" }, ` ${one.problem.remedy}`))),
-    queues.length ? table(queues) : h("div", { class: "blank" }, h("h2", null, "No queues yet"), h("p", null, "A queue appears when a workflow schedules its first task of a type.")),
-    queues.length ? h("p", { class: "quiet" }, "Rates cover the last minute. Durations and failures cover the newest 2,000 tasks. Verdicts cover all reports since the coordinator started.") : null,
+    h("div", { class: "head" }, h("h1", null, "Queues"), h("a", { href: "/workers" }, "Workers →")),
+    wrong.length ? h("ul", { class: "alarms", "aria-label": "Queues without workers" }, wrong.slice(0, SHOWN_ALARMS).map(alarm)) : null,
+    wrong.length > SHOWN_ALARMS ? h("details", { "data-key": "alarms" }, h("summary", null, `${count(wrong.length - SHOWN_ALARMS, "more queue")} without workers`), h("ul", { class: "alarms" }, wrong.slice(SHOWN_ALARMS).map(alarm))) : null,
+    polled.length ? table(polled, slots, nowMs) : h("div", { class: "blank" }, h("h2", null, "No queues yet"), h("p", null, "A queue appears when a workflow schedules its first task of a type.")),
+    own.length ? h("details", { "data-key": "own" }, h("summary", null, `Queues of the coordinator's own tasks (${own.length})`), table(own, slots, nowMs)) : null,
+    queues.length ? reports(queues) : null,
+    queues.length ? h("p", { class: "quiet" }, "Rates cover the last minute. Durations and failures cover the newest 2,000 tasks.") : null,
   ];
 }
 
-const nameOf = (one) => (one.domain ? `${one.name} in domain ${one.domain}` : one.name);
+const alarm = (one) => h("li", { class: "alarm", "data-key": `alarm-${one.name}-${one.domain ?? ""}` },
+  h("strong", null, h("bdi", null, nameOf(one)), `: ${count(one.ready, "task")} waiting. `), upper(one.problem.sentence), ".", h("span", { class: "remedy" }, ` ${one.problem.remedy}`));
+const nameOf = (one) => (one.domain && !one.ofServer ? `${one.name} in domain ${one.domain}` : one.name);
 const upper = (text) => text[0].toUpperCase() + text.slice(1);
 const times = (p50, p95) => (p50 === null || p50 === undefined ? "–" : `${span(p50)} / ${span(p95)}`);
 
-function table(queues) {
-  return h("div", { class: "scroll" }, h("table", { class: "list queues" },
+function table(queues, slots, nowMs) {
+  return h("div", { class: "scroll" }, h("table", { class: "list cards queues" },
     h("thead", null, h("tr", null, h("th", null, "Queue"), h("th", { class: "number" }, "Waiting"), h("th", { class: "number" }, "Oldest"), h("th", { class: "number" }, "Running"),
-      h("th", { class: "number" }, "Scheduled / ended per min"), h("th", { class: "number" }, "Wait p50 / p95"), h("th", { class: "number" }, "Run p50 / p95"), h("th", { class: "number" }, "Failed"), h("th", { class: "number" }, "Verdicts"), h("th", null, "Limits"), h("th", { class: "wide" }, "Workers"))),
-    h("tbody", null, queues.map(row))));
+      h("th", { class: "number" }, "In / out per min"), h("th", { class: "number" }, "Wait p50 / p95"), h("th", { class: "number" }, "Run p50 / p95"), h("th", { class: "number" }, "Failed"), h("th", null, "Limits"), h("th", { class: "wide" }, "Workers"))),
+    h("tbody", null, queues.map((one) => row(one, slots.get(`${one.name} ${one.domain ?? ""}`), nowMs)))));
 }
 
-function row(one) {
+function row(one, slots, nowMs) {
   const stats = one.stats ?? {};
   const limits = [one.concurrentLimit ? `${one.concurrentLimit} concurrent` : null, one.rateLimit ? `${one.rateLimit} per ${span(one.rateWindowMs)}` : null].filter(Boolean).join(", ");
   const isFull = one.concurrentLimit && one.inHand >= one.concurrentLimit && one.ready;
+  const number = (label, ...content) => h("td", { class: "number", "data-label": label }, content);
   return h("tr", { class: one.problem ? "bad" : "", "data-key": `${one.name} ${one.domain ?? ""}` },
     h("th", { scope: "row" }, h("a", { href: `/taskDef/${encodeURIComponent(one.name)}` }, one.name), one.domain && !one.ofServer ? h("span", { class: "quiet" }, ` domain ${one.domain}`) : null),
-    h("td", { class: "number" }, one.ready.toLocaleString("en"), one.delayed ? h("span", { class: "quiet" }, ` +${one.delayed} delayed`) : null),
-    h("td", { class: "number" }, one.oldestMs ? since(one.oldestMs) : "–"),
-    h("td", { class: "number" }, one.inHand),
-    h("td", { class: "number" }, one.stats ? `${stats.scheduledPerMin} / ${stats.endedPerMin}` : "–"),
-    h("td", { class: "number" }, times(stats.waitP50Ms, stats.waitP95Ms)),
-    h("td", { class: "number" }, times(stats.runP50Ms, stats.runP95Ms)),
-    h("td", { class: "number" }, stats.failed ? `${stats.failed} of ${stats.tasks}` : "0"),
-    h("td", { class: "number verdicts" }, verdicts(one.verdicts ?? {})),
-    h("td", { class: "limits" }, limits || "–", isFull ? h("span", { class: "held" }, `, ${one.ready} held back`) : null, one.rateOpensMs ? h("span", { class: "held" }, `, ${one.ready} held back`) : null),
-    h("td", { class: "wide" }, who(one)));
+    number("Waiting", one.ready.toLocaleString("en"), one.delayed ? h("span", { class: "quiet" }, ` +${one.delayed} later`) : null),
+    number("Oldest", one.oldestMs ? since(one.oldestMs) : "–"),
+    number("Running", one.inHand, slots ? h("span", { class: "quiet" }, ` of ${slots}`) : null),
+    number("In / out per min", one.stats ? `${stats.scheduledPerMin} / ${stats.endedPerMin}` : "–"),
+    number("Wait p50 / p95", times(stats.waitP50Ms, stats.waitP95Ms)),
+    number("Run p50 / p95", times(stats.runP50Ms, stats.runP95Ms)),
+    number("Failed", stats.failed ? h("span", { class: "bad" }, `${stats.failed} of ${stats.tasks}`) : "0"),
+    h("td", { class: "limits", "data-label": "Limits" }, limits || "–", isFull || one.rateOpensMs ? h("span", { class: "held" }, `, ${one.ready} held back`) : null),
+    h("td", { class: "wide", "data-label": "Workers" }, who(one, slots, nowMs, isFull)));
+}
+
+function who(one, slots, nowMs, isFull) {
+  if (one.ofServer) return h("span", { class: "quiet" }, "run by the coordinator");
+  const holders = one.holders.slice(0, 3).map((holder) => `${holder.workerId ?? "unnamed"} (${holder.inHand} running)`).join(", ");
+  const more = one.holders.length > 3 ? ` and ${one.holders.length - 3} more` : "";
+  return [polled(one, nowMs), holders ? h("span", { class: "quiet" }, `; ${holders}${more}`) : null,
+    slots && one.ready && !isFull && one.inHand >= slots ? h("span", { class: "remedy" }, ` All ${slots} slots are busy: start more workers, or raise thread_count.`) : null];
+}
+
+function polled(one, nowMs) {
+  if (!one.lastPollMs) return one.problem ? h("strong", { class: "bad" }, "no workers") : h("span", { class: "quiet" }, "not polled since the server started");
+  const by = one.lastWorker ? ` by ${one.lastWorker}` : "";
+  const isGone = nowMs - one.lastPollMs > GONE_MS && !one.parked && !one.inHand;
+  if (isGone) return h("span", { class: one.ready ? "bad" : "quiet" }, "no worker: last polled ", ago(one.lastPollMs), by);
+  return ["polled ", ago(one.lastPollMs), by];
 }
 
 // Reports that were not committed stand out.
-const VERDICTS = { COMMITTED: "committed", NONE: "without a lease", CANCELLED: "cancelled", REJECTED: "rejected" };
+const VERDICTS = { COMMITTED: "Accepted", CANCELLED: "Too late", REJECTED: "Rejected", NONE: "Without a lease" };
 
-function verdicts(counts) {
-  const told = Object.keys(VERDICTS).filter((one) => counts[one]);
-  return told.length ? told.map((one) => h("span", { class: one === "COMMITTED" || one === "NONE" ? "" : "held" }, `${counts[one].toLocaleString("en")} ${VERDICTS[one]}`)) : "–";
-}
-
-function who(one) {
-  if (one.ofServer) return h("span", { class: "quiet" }, "run by the coordinator");
-  const holders = one.holders.map((holder) => `${holder.workerId ?? "unnamed"} (${holder.inHand} running)`);
-  const polled = one.lastPollMs ? ["polled ", ago(one.lastPollMs), one.lastWorker ? ` by ${one.lastWorker}` : "", one.parked ? `, ${count(one.parked, "poll")} parked` : ""] : [one.problem ? h("strong", null, "no workers") : "never polled"];
-  return [polled, holders.length ? h("span", { class: "quiet" }, `; ${holders.slice(0, 3).join(", ")}${holders.length > 3 ? ` and ${holders.length - 3} more` : ""}`) : null];
+function reports(queues) {
+  const told = queues.filter((one) => Object.keys(one.verdicts ?? {}).length);
+  if (!told.length) return null;
+  return h("details", { class: "card", "data-key": "reports" }, h("summary", null, "Reports since the server started"),
+    h("p", { class: "quiet" }, "A report is too late if the worker had lost its lease, and rejected if the report was wrong. Workers of other SDKs report without a lease."),
+    h("div", { class: "scroll" }, h("table", { class: "plain" }, h("thead", null, h("tr", null, h("th", null, "Queue"), Object.values(VERDICTS).map((text) => h("th", { class: "number" }, text)))),
+      h("tbody", null, told.map((one) => h("tr", { "data-key": `${one.name} ${one.domain ?? ""}` }, h("th", { scope: "row" }, nameOf(one)),
+        Object.keys(VERDICTS).map((name) => h("td", { class: `number ${name !== "COMMITTED" && name !== "NONE" && one.verdicts[name] ? "held" : ""}` }, (one.verdicts[name] ?? 0).toLocaleString("en")))))))));
 }

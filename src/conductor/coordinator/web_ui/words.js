@@ -1,6 +1,6 @@
 // Formats times, durations, sizes and statuses.
 
-import { h } from "./dom.js";
+import { h, say } from "./dom.js";
 
 let ahead = 0; // how far the coordinator's clock is ahead of this machine's, in ms
 
@@ -24,11 +24,18 @@ export function span(ms) {
   return `${Math.floor(hours / 24)} d`;
 }
 
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+// One style of times in all views: 24 hours, and always with the time zone, which is the browser's.
+const TIME = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+const DATE = { day: "numeric", month: "short", year: "numeric" };
+const exact = new Intl.DateTimeFormat("en-GB", { ...DATE, ...TIME, timeZoneName: "short" });
+const clock = new Intl.DateTimeFormat("en-GB", { ...TIME, timeZoneName: "short" });
+const minute = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" });
 
 export const exactly = (ms) => exact.format(new Date(ms));
 export const timeOfDay = (ms) => clock.format(new Date(ms));
+/** A time on the axis of a chart that covers `totalMs`. */
+export const axisTime = (ms, totalMs) => (totalMs > 24 * 3600 * 1000 ? day : minute).format(new Date(ms));
 
 /** How long ago, with the exact time as its title; `tick` keeps it current. */
 export function ago(ms) {
@@ -88,21 +95,39 @@ export function status(name) {
   return h("span", { class: `status ${kindOf(name)}` }, h("span", { "aria-hidden": "true" }, signOf(name)), ` ${word}`);
 }
 
-/** The sentence that says why something waits. */
-export function waiting(one, prefix = "") {
-  if (!one) return null;
-  return h("p", { class: `why ${one.urgent ? "bad" : ""}` }, prefix, one.sentence,
-    one.remedy ? h("span", { class: "remedy" }, ` ${one.remedy}`) : null);
+/** A command to copy. Words with special characters are quoted, so that a name cannot add a command. */
+export function command(...parts) {
+  const text = parts.map((one) => (/^[\w@%+=:,./-]+$/.test(one) ? one : `'${one.replaceAll("'", "'\\''")}'`)).join(" ");
+  return h("p", { class: "command" }, h("code", null, text), h("button", { class: "small", type: "button", "aria-label": "Copy the command", onclick: () => copy(text) }, "Copy"));
 }
 
-/** JSON with a button to copy it; long texts are folded. */
-export function json(title, value, { open = true } = {}) {
+export const copy = (text) => navigator.clipboard?.writeText(text).then(() => say("Copied."), () => say("The browser does not allow copying here.", true));
+
+/** The sentence that says why something waits. */
+export function waiting(one, sentence = one?.sentence) {
+  if (!one) return null;
+  return h("p", { class: `why ${one.urgent ? "bad" : ""}` }, sentence,
+    one.remedy && one.kind !== "signal" ? h("span", { class: "remedy" }, ` ${one.remedy}`) : null);
+}
+
+const RANGES = [[1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 days"]];
+
+/** Buttons that choose how many hours a view covers. */
+export function range(hours, choose) {
+  return h("div", { class: "segments", role: "group", "aria-label": "Time" },
+    RANGES.map(([one, text]) => h("button", { type: "button", "aria-pressed": String(one === hours), onclick: () => choose(one) }, text)));
+}
+
+const MAX_SHOWN = 100_000; // characters of JSON in one box
+
+/** JSON with a button to copy it; long texts are folded, very long ones are cut. */
+export function json(title, value, { open = true, openLines = 30 } = {}) {
   const text = JSON.stringify(value ?? {}, null, 2);
   const lines = text.split("\n").length;
   const isEmpty = value === null || value === undefined || (typeof value === "object" && !Object.keys(value).length);
   if (isEmpty) return h("p", { class: "empty", "data-key": `json-${title}` }, `${title}: `, h("span", { class: "quiet" }, "none"));
-  return h("details", { class: "json", open: open && lines <= 30, "data-key": `json-${title}` },
+  return h("details", { class: "json", open: open && lines <= openLines, "data-key": `json-${title}` },
     h("summary", null, title, h("span", { class: "quiet" }, ` ${count(lines, "line")}`)),
-    h("button", { class: "copy small", type: "button", onclick: () => navigator.clipboard?.writeText(text) }, "Copy"),
-    h("pre", { tabindex: "0", "aria-label": title }, text));
+    h("button", { class: "copy small", type: "button", onclick: () => copy(text) }, "Copy"),
+    h("pre", { tabindex: "0", "aria-label": title }, text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}\n… ${(text.length - MAX_SHOWN).toLocaleString("en")} more characters; Copy copies all of them` : text));
 }

@@ -1,0 +1,25 @@
+// What the key of this tab may do. Views hide the actions that the coordinator would refuse.
+
+import { authHeaders, get } from "./api.js";
+
+let own = null; // the last answer
+let readWith; // the token with which it was read
+
+const token = () => authHeaders()["X-Authorization"];
+
+/** Read the key of this tab, if the tab has signed in with another one since. */
+export async function loadAccess() {
+  if (own !== null && readWith === token()) return;
+  own = await get("/api/view/key");
+  readWith = token();
+  document.documentElement.classList.toggle("cannot-start", !mayStart()); // hides the buttons in the list of workflows
+}
+
+const has = (...roles) => own !== null && roles.some((role) => own.roles.includes(role));
+
+/** Whether the key may act on workflows, complete tasks, manage schedules and read the audit trail. */
+export const mayOperate = () => has("operator", "admin");
+/** Whether the key may manage definitions, secrets and keys. */
+export const isAdmin = () => has("admin");
+/** Whether the key may start registered workflows. */
+export const mayStart = () => has("starter", "operator", "admin");
