@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from conductor.common.clock import Clock
+from conductor.coordinator.audit import AuditRetention
 from conductor.coordinator.definitions.definition_snapshots import Snapshots
+from conductor.coordinator.definitions.likely_mistakes import Script
 from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
 from conductor.coordinator.events.event_actions import EventActions
 from conductor.coordinator.events.event_handler_loop import EventHandlerLoop
-from conductor.coordinator.limits import EVENTS_PER_STEP, EXPIRED_PER_STEP, RUNS_PER_STEP
+from conductor.coordinator.keys.key_store import Keys
+from conductor.coordinator.limits import EVENTS_PER_STEP, EXPIRED_PER_STEP, MAX_BODY_BYTES, RUNS_PER_STEP
 from conductor.coordinator.reader import Reader
+from conductor.coordinator.replication.replicator import Replicator
 from conductor.coordinator.schedules.schedule_runner import ScheduleRunner
 from conductor.coordinator.server_metrics import RequestTimes, Tally
 from conductor.coordinator.settings.secrets import Secrets
@@ -26,14 +30,21 @@ from conductor.coordinator.store.transaction import EndedWorkflow, Notes, Tx
 from conductor.coordinator.store.write_probe import WriteProbe
 from conductor.coordinator.store.writer import Store, StoreError
 from conductor.coordinator.task_authority import TaskAuthority
+from conductor.coordinator.tasks.clock_correction import shift_running_times
 from conductor.coordinator.tasks.deadline_timer import DeadlineTimer
 from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.task_queue import TaskQueue
+from conductor.coordinator.views.change_feed import ChangeFeed
+from conductor.coordinator.views.load_history import LoadHistory
 from conductor.coordinator.workflow_service import WorkflowService
 from conductor.coordinator.workflows.deadlines import Deadlines
 from conductor.coordinator.workflows.effects import FOREVER_MS
 from conductor.coordinator.workflows.executions import Executions
+from conductor.coordinator.workflows.fast_loops import FastLoops
 from conductor.protocol.statuses import WorkflowStatus
+from conductor.protocol.views import ReplicationState
+from conductor.protocol.wire import EPOCH_HEADER, FEATURES, FEATURES_HEADER, MAX_BODY_HEADER
+from conductor.telemetry.tracing import read_trace_id
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +52,19 @@ logger = logging.getLogger(__name__)
 RETRY_STEP_MS = 1000
 
 
+FindSyntaxErrors = Callable[[Sequence[Script]], Awaitable[list[str | None]]]
+
+
+async def _find_no_syntax_errors(scripts: Sequence[Script]) -> list[str | None]:
+    return [None for _ in scripts]
+
+
 class Core:
     """The parts of a coordinator, and its timer."""
 
-    def __init__(self, store: Store, clock: Clock, keep: Limits = KEEP_ALL) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, keep: Limits = KEEP_ALL, replicator: Replicator | None = None
+    ) -> None:
         self.store = store
         self.clock = clock
         self.keep = keep
@@ -52,11 +72,21 @@ class Core:
         #: Runs a function in a transaction, and returns after the commit.
         self.write = store.write
         self.probe = WriteProbe(store)
+        self._replicator = replicator
+        self.is_draining = False
+        #: Headers of every answer to a poll: the features of a coordinator, its epoch, and the largest body it accepts.
+        self.poll_headers = (
+            (FEATURES_HEADER, FEATURES),
+            (MAX_BODY_HEADER, str(MAX_BODY_BYTES)),
+            (EPOCH_HEADER, store.fence.token.decode()),
+        )
         #: Metric counters of events that need no commit. `store.counts` has the counters of committed transactions.
         self.counts = Tally()
         self.request_times = RequestTimes()
         self.secrets = Secrets(store.salt)
         store.call(self.secrets.load)
+        self.keys = Keys(store.salt, clock)
+        store.call(self.keys.load)
         snapshots, poll_data = Snapshots(), PollData()
         self._queue = TaskQueue(snapshots, self.secrets)
         self._executions = Executions(self._queue, snapshots, poll_data)
@@ -64,13 +94,22 @@ class Core:
         self.tasks = TaskAuthority(store, clock, self._queue, self._executions, self._deadlines, poll_data, self.counts)
         self.workflows = WorkflowService(store, clock, self._executions)
         self.reader = Reader(store, snapshots)
+        store.on_clock_jump = shift_running_times
         self._schedules = ScheduleRunner(self._executions)
         self._events = EventHandlerLoop(EventActions(self._executions, self.tasks.judge))
         self._timer = DeadlineTimer(clock, self._tick_and_log)
+        #: Tells open web UIs which workflows have changed.
+        self.change_feed = ChangeFeed(store.ids.workflow)
+        #: How many tasks waited and were held over time, for the web UI.
+        self.load_history = LoadHistory(store)
+        self._audit_retention = None if keep.audit_s is None else AuditRetention(store, clock, keep.audit_s)
         self._retention = Retention(store, clock, keep) if keep else None
+        self.fast_loops = FastLoops(clock)
         self._background: list[asyncio.Task[None]] = []
         #: Called with (task type, domain) of each system queue in which a task has become ready.
         self.on_system_task: Callable[[str, str], None] = lambda _task_type, _domain: None
+        #: Returns for each script of a definition the error of its engine's parser, or None. Set by the system workers.
+        self.find_syntax_errors: FindSyntaxErrors = _find_no_syntax_errors
 
     async def start(self) -> None:
         """Start the timer. Deadlines that passed before the start are applied during the first requests."""
@@ -78,13 +117,22 @@ class Core:
         self.store.on_commit, self.store.notify_loop = self._after_commit, asyncio.get_running_loop()
         self._timer.add(self.clock.wall_ms())
         self._background.append(asyncio.create_task(self._timer.run(), name="coordinator-timer"))
+        self._background.append(asyncio.create_task(self.load_history.run(), name="coordinator-load-history"))
         if self._retention is not None:
             self._background.append(asyncio.create_task(self._retention.run(), name="coordinator-retention"))
+        if self._audit_retention is not None:
+            self._background.append(asyncio.create_task(self._audit_retention.run(), name="coordinator-audit"))
+
+    async def read_replication(self) -> ReplicationState | None:
+        """Return the state of the replica; None without replication."""
+        return None if self._replicator is None else await asyncio.to_thread(self._replicator.read_state)
 
     def drain(self) -> None:
         """Answer every parked poll and every caller that waits for a workflow."""
+        self.is_draining = True
         self.tasks.parked.close()
         self.workflows.close()
+        self.change_feed.close()
 
     async def stop(self) -> None:
         """Drain, and end the tasks of the timer and the retention."""
@@ -94,6 +142,8 @@ class Core:
         await asyncio.gather(*self._background, return_exceptions=True)
 
     def _after_commit(self, notes: Notes) -> None:
+        if notes.keys is not None:
+            self.keys.replace(notes.keys)
         self.tasks.after_commit(notes)
         for task_type, domain in notes.ready:
             if domain.startswith(SYSTEM_DOMAIN):
@@ -102,9 +152,12 @@ class Core:
         self._timer.check_clock()
         for ended in notes.ended:
             _log_end(ended)
+        for reached in notes.loop_rounds:
+            self.fast_loops.note(reached)
         if notes.has_ended and self._retention is not None:
             self._retention.notice()
         self.workflows.after_commit(notes.changed_workflows)
+        self.change_feed.note(notes)
 
     def tick(self, tx: Tx) -> int | None:
         """Act on everything that is due. Return the next deadline."""
@@ -119,6 +172,8 @@ class Core:
         return tx.notes.wake_at_ms
 
     async def _tick_and_log(self) -> int | None:
+        if self.store.fence.reason is not None:
+            return None  # a newer coordinator acts on deadlines and schedules
         try:
             return await self.write(self.tick)
         except StoreError as error:
@@ -132,6 +187,8 @@ class Core:
 def _log_end(ended: EndedWorkflow) -> None:
     has_failed = ended.status in (WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT)
     about = {"workflow_id": ended.workflow_id, "workflow_type": ended.name, "status": ended.status}
+    if ended.traceparent is not None:
+        about["trace_id"] = read_trace_id(ended.traceparent)
     why = f": {' '.join(ended.reason.split())}" if ended.reason else ""
     logger.log(
         logging.WARNING if has_failed else logging.INFO,

@@ -20,6 +20,11 @@ MAX_ANSWER_BYTES = 4 * MAX_BODY_BYTES
 MAX_CORRELATION_IDS = 1000
 #: An error about a definition lists this many problems, and gives only the number of the others.
 MAX_PROBLEMS_NAMED = 100
+#: At most this many likely mistakes of a definition are looked for, and the syntax of this many scripts is checked.
+MAX_LIKELY_MISTAKES = 100
+MAX_SCRIPTS_CHECKED = 100
+#: At most this many sub-workflows of a definition are searched for circles.
+MAX_SUB_WORKFLOWS_CHECKED = 20
 #: The answer to a registration lists this many warnings, each in a header of its own.
 MAX_WARNINGS_NAMED = 5
 
@@ -64,6 +69,16 @@ MAX_CRASHES_PER_WORKFLOW = 2
 MAX_SUB_WORKFLOW_DEPTH = 100
 #: The maximum number of workflows that start each other without waiting for anything (see `start_chains.py`).
 MAX_CHAINED_STARTS = 100_000
+
+# -- messages to workflows
+
+#: The maximum number of messages to a workflow that no task has taken, and of bytes in their payloads.
+MAX_MESSAGES = 1000
+MAX_MESSAGES_BYTES = 64 * 1024 * 1024
+#: The maximum size of the payload of one message.
+MAX_MESSAGE_BYTES = 1024 * 1024
+#: The maximum number of messages that one PULL_WORKFLOW_MESSAGES task takes.
+MAX_MESSAGE_BATCH = 100
 
 # -- counters
 
@@ -126,6 +141,8 @@ RUNS_KEPT_PER_SCHEDULE = 10_000
 #: The maximum number of secrets that the API can store, and the maximum size of each.
 MAX_SECRETS = 1000
 MAX_SECRET_BYTES = 64 * 1024
+#: The maximum number of keys for the API.
+MAX_KEYS = 1000
 #: The maximum number of actions of one event handler.
 MAX_HANDLER_ACTIONS = 100
 #: The maximum number of published events that one transaction handles. The next transaction handles the rest.

@@ -22,8 +22,12 @@ from conductor.coordinator.http.auth import Auth
 from conductor.coordinator.http.connection import Connections
 from conductor.coordinator.http.origins import Origins
 from conductor.coordinator.http.routes import ROUTES
+from conductor.coordinator.http.tls import CLOSE_TIMEOUT_S, HANDSHAKE_TIMEOUT_S, ServerCertificate
 from conductor.coordinator.http.web_ui import WEB_UI_ROUTES
-from conductor.coordinator.store.database_file import refusal
+from conductor.coordinator.keys.tokens import Tokens
+from conductor.coordinator.replication.replica_url import ReplicaUrl
+from conductor.coordinator.replication.replicator import Replicator
+from conductor.coordinator.store.database_file import has_keys, refusal
 from conductor.coordinator.store.retention import Limits
 from conductor.coordinator.store.writer import Store, StoreError
 from conductor.coordinator.system.addresses import Addresses
@@ -38,6 +42,8 @@ BACKLOG = 2048
 DRAIN_TIMEOUT_S = 10
 #: How long `start` waits until the new thread answers requests.
 START_TIMEOUT_S = 30.0
+#: How long entries of the audit trail are kept by default: 90 days.
+KEEP_AUDIT_S = 90 * 86_400.0
 
 
 class Coordinator:
@@ -58,13 +64,24 @@ class Coordinator:
             all others are rejected, so that no web page reaches the coordinator under a foreign name. Beyond loopback
             every Host is accepted unless this list is given.
         allowed_origins: Origins of web pages on other sites that may change something.
-        auth_key: Turns authentication on, together with `auth_secret`.
+        auth_key: A key with role admin that is not stored in the database. Together with `auth_secret` it turns
+            authentication on, as any key in the database does.
         auth_secret: The secret of `auth_key`.
+        tls_cert: A PEM file with the certificate of the coordinator, and those of intermediate authorities. The
+            coordinator then speaks only HTTPS. Renewed files are loaded within a minute.
+        tls_key: A PEM file with the private key of `tls_cert`.
         keep_finished_s: How long finished workflows are kept. By default there is no limit.
         keep_finished_count: How many finished workflows are kept. By default there is no limit.
+        keep_audit_s: How long entries of the audit trail are kept; None for no limit.
         http_task_hosts: The only hosts that HTTP tasks may call, such as `api.example.com`, `*.example.com`,
             `10.1.0.0/16` or `localhost:8081`. By default they may call any address except link-local addresses and the
             metadata services of clouds.
+        replicate: Where Litestream stores a replica of the database: a directory, or a URL such as `s3://bucket/path`.
+            By default there is no replica.
+        replicate_interval_s: How often changes are copied to the replica. By default every 0.25 s to a directory, and
+            every second to other storage.
+        disk_reserve_bytes: Starts of workflows are refused while less is free on the disk of the database. By default
+            2 % of the disk, at most 256 MB.
         clock: The source of time, for tests.
 
     Raises:
@@ -82,25 +99,41 @@ class Coordinator:
         allowed_origins: Iterable[str] = (),
         auth_key: str | None = None,
         auth_secret: str | None = None,
+        tls_cert: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
         keep_finished_s: float | None = None,
         keep_finished_count: int | None = None,
+        keep_audit_s: float | None = KEEP_AUDIT_S,
         http_task_hosts: Iterable[str] = (),
+        replicate: str | None = None,
+        replicate_interval_s: float | None = None,
+        disk_reserve_bytes: int | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if bool(auth_key) != bool(auth_secret):
             raise ValueError("authentication needs both a key and a secret; only one of them was given")
-        if not allow_remote and not auth_key and not is_loopback(host):
+        if not allow_remote and not auth_key and not is_loopback(host) and not has_keys(os.fspath(database)):
             raise ValueError(
-                f"refusing to listen on {host}: anybody who reaches it could run and read everything; "
-                "set a key and secret, or pass allow_remote=True"
+                f"refusing to listen on {host} without authentication: every program that can connect could start "
+                "workflows and read all data; create an admin key with `conductor-worker key create`, set a key and a "
+                "secret, or pass allow_remote=True"
             )
         self.database = os.fspath(database)
         self.host = host
         self.port = port
         self._origins = Origins(host, allowed_hosts, allowed_origins)
-        self._auth = Auth(auth_key, auth_secret, clock) if auth_key and auth_secret else None
+        self._auth_pair = (auth_key, auth_secret) if auth_key and auth_secret else None
+        if (tls_cert is None) != (tls_key is None):
+            given, missing = ("tls_cert", "tls_key") if tls_key is None else ("tls_key", "tls_cert")
+            raise ValueError(f"TLS needs a certificate and its key, but only {given} was given, not {missing}")
+        self._certificate = None if tls_cert is None or tls_key is None else ServerCertificate(tls_cert, tls_key)
         self._addresses = Addresses(http_task_hosts)
-        self._keep = Limits(keep_finished_s, keep_finished_count)
+        if replicate_interval_s is not None and replicate_interval_s <= 0:
+            raise ValueError(f"replicate_interval_s is {replicate_interval_s:g}; it must be greater than 0")
+        self._replica_url = None if replicate is None else ReplicaUrl.parse(replicate)
+        self._replicate_interval_s = replicate_interval_s
+        self._disk_reserve_bytes = disk_reserve_bytes
+        self._keep = Limits(keep_finished_s, keep_finished_count, keep_audit_s)
         self._clock = clock
         self._server: _HttpServer | None = None
         self._thread: threading.Thread | None = None
@@ -116,7 +149,7 @@ class Coordinator:
     def url(self) -> str:
         """The URL of the API, for `Configuration(server_api_url=...)`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/api"
+        return f"{'http' if self._certificate is None else 'https'}://{host}:{self.port}/api"
 
     def start(self) -> Self:
         """Serve in a new thread. Return as soon as requests are answered.
@@ -186,10 +219,12 @@ class Coordinator:
             self._started.set()
             bound.close()
 
-    async def _start_core(self, store: Store) -> Core:
+    async def _start_core(self, store: Store, replicator: Replicator | None) -> Core:
         """Start the timer, the retention and the system workers. Raise an error if the database is unusable."""
         try:
-            self.core = core = Core(store, self._clock, self._keep)
+            if replicator is not None:
+                await asyncio.to_thread(replicator.start, store)
+            self.core = core = Core(store, self._clock, self._keep, replicator)
             await core.start()
             self.workers = SystemWorkers(core, self._addresses)
             await self.workers.start()
@@ -201,10 +236,12 @@ class Coordinator:
 
     async def _serve(self, bound: socket.socket) -> None:
         tracing.use_program_provider()
-        store = Store(self.database, clock=self._clock)
+        url = self._replica_url
+        replicator = None if url is None else Replicator(self.database, url, self._replicate_interval_s)
+        store = Store(self.database, clock=self._clock, disk_reserve_bytes=self._disk_reserve_bytes)
         try:
-            core = await self._start_core(store)
-            self._server = _HttpServer(core, Connections(self._make_app(core)))
+            core = await self._start_core(store, replicator)
+            self._server = _HttpServer(core, self._make_connections(core), self._certificate)
             await self._server.serve(bound, self._report_ready)
         finally:
             if self.workers is not None:
@@ -213,25 +250,39 @@ class Coordinator:
                 await self.core.stop()
             # `close` waits for the writer thread, which hands its results to this loop, so it must not block the loop.
             await asyncio.to_thread(store.close)
+            if replicator is not None:
+                await asyncio.to_thread(replicator.stop)
 
     def _report_ready(self) -> None:
         self._started.set()
         if self._on_ready is not None:
             self._on_ready()
 
-    def _make_app(self, core: Core) -> App:
-        routes = [*ROUTES, *WEB_UI_ROUTES]
-        if self._auth is None:
-            return App(core, routes, self._origins)
-        return App(core, [*routes, *self._auth.routes], self._origins, self._auth.check)
+    def _make_connections(self, core: Core) -> Connections:
+        keys = core.keys
+        tokens = Tokens(core.store.salt, keys, self._clock)
+        if self._auth_pair is not None:
+            keys.configure(*self._auth_pair)
+            tokens.bind_configured_secret(self._auth_pair[1])
+        auth = Auth(keys, tokens, core.counts, self._clock)
+        app = App(core, [*ROUTES, *WEB_UI_ROUTES, *auth.routes], self._origins, auth.identify)
+        connections = Connections(app)
+
+        def after_change() -> None:
+            tokens.forget_verified()
+            connections.disconnect_revoked(keys.is_current)
+
+        keys.on_change = after_change
+        return connections
 
 
 class _HttpServer:
     """Accepts connections until it is stopped, then drains the open ones."""
 
-    def __init__(self, core: Core, connections: Connections) -> None:
+    def __init__(self, core: Core, connections: Connections, certificate: ServerCertificate | None) -> None:
         self._core = core
         self._connections = connections
+        self._certificate = certificate
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
@@ -239,12 +290,30 @@ class _HttpServer:
     async def serve(self, bound: socket.socket, ready: Callable[[], None]) -> None:
         """Serve until `stop` is called or, in the main thread, until a signal."""
         with _handle_signals(self._handle_signal):
-            listening = await self._loop.create_server(self._connections.accept, sock=bound, backlog=BACKLOG)
+            listening = await self._listen(bound)
+            renewal = None
+            if self._certificate is not None:
+                renewal = self._loop.create_task(self._certificate.reload_when_renewed(self._core.clock))
             ready()
             await self._stop.wait()
             listening.close()
+            if renewal is not None:
+                renewal.cancel()
             self._core.drain()
             await self._connections.drain(self._stop_now, DRAIN_TIMEOUT_S)
+
+    async def _listen(self, bound: socket.socket) -> asyncio.Server:
+        accept = self._connections.accept
+        if self._certificate is None:
+            return await self._loop.create_server(accept, sock=bound, backlog=BACKLOG)
+        return await self._loop.create_server(
+            accept,
+            sock=bound,
+            backlog=BACKLOG,
+            ssl=self._certificate.context,
+            ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+            ssl_shutdown_timeout=CLOSE_TIMEOUT_S,
+        )
 
     def _handle_signal(self) -> None:
         # The first signal starts the drain, the second signal aborts it.

@@ -18,7 +18,7 @@ QUEUE_OLDEST = Metric(
     "coordinator_queue_oldest_seconds",
     Kind.GAUGE,
     _QUEUE,
-    "How long the oldest of them has waited; 0 if there is none.",
+    "How long the oldest task that can be polled has waited; 0 if there is none.",
 )
 QUEUE_DELAYED = Metric("coordinator_queue_delayed", Kind.GAUGE, _QUEUE, "Tasks that can be polled later.")
 IN_HAND = Metric("coordinator_tasks_in_hand", Kind.GAUGE, _QUEUE, "Tasks that a worker holds.")
@@ -30,6 +30,7 @@ QUEUE_UNSERVED = Metric(
     "coordinator_queue_unserved", Kind.GAUGE, _QUEUE, "1 if tasks wait and no worker polls them, else 0."
 )
 RUNNING = Metric("coordinator_workflows_running", Kind.GAUGE, _WORKFLOW, "Workflows that have not ended.")
+FAST_LOOPS = Metric("coordinator_fast_loops", Kind.GAUGE, (), "Loops (DO_WHILE) with at least 10 rounds per second.")
 STARTED_TOTAL = Metric(
     "coordinator_workflows_started_total", Kind.COUNTER, _WORKFLOW, "Workflows started, including sub-workflows."
 )
@@ -42,6 +43,13 @@ MISSED_TOTAL = Metric(
     (),
     "Due times of schedules that the coordinator missed.",
 )
+SCHEDULES_LATE = Metric(
+    "coordinator_schedules_late",
+    Kind.GAUGE,
+    (),
+    "Due times of schedules that passed more than 10 seconds ago and have not started their workflow; 0 while all "
+    "schedules are paused.",
+)
 POLLS_TOTAL = Metric("coordinator_polls_total", Kind.COUNTER, _TASK, "Polls received.")
 GRANTED_TOTAL = Metric("coordinator_tasks_granted_total", Kind.COUNTER, _TASK, "Tasks granted to workers.")
 TASKS_ENDED_TOTAL = Metric(
@@ -49,6 +57,15 @@ TASKS_ENDED_TOTAL = Metric(
     Kind.COUNTER,
     (*_TASK, "status"),
     "Tasks ended by a report, a timeout or the end of their workflow, by their status.",
+)
+LEASES_EXPIRED_TOTAL = Metric(
+    "coordinator_leases_expired_total",
+    Kind.COUNTER,
+    _TASK,
+    "Leases that ended because no report or heartbeat came within the response timeout.",
+)
+RETRIES_TOTAL = Metric(
+    "coordinator_task_retries_total", Kind.COUNTER, _TASK, "Attempts of tasks after a failed one, also by hand."
 )
 REPORTS_TOTAL = Metric(
     "coordinator_reports_total",
@@ -64,23 +81,73 @@ COMMIT_GROUP = Metric("coordinator_commit_group_size", Kind.HISTOGRAM, (), "Call
 COMMIT_FAILED_TOTAL = Metric(
     "coordinator_commit_failures_total", Kind.COUNTER, (), "Transactions that could not be written."
 )
+WRITER_BUSY_TOTAL = Metric(
+    "coordinator_writer_busy_seconds_total",
+    Kind.COUNTER,
+    (),
+    "Seconds in which the writer thread worked. Its rate is the busy share of the writer: near 1, requests queue.",
+)
 REQUEST_TIME = Metric(
     "coordinator_request_seconds",
     Kind.HISTOGRAM,
     ("method", "uri", "status"),
     "Duration of requests by path template. The duration of a poll includes its wait for a task.",
 )
+REFUSED_TOTAL = Metric(
+    "coordinator_requests_refused_total",
+    Kind.COUNTER,
+    ("reason",),
+    "Requests refused by authentication: `secret` (unknown key or wrong secret), `token` (missing, wrong or expired "
+    "token) or `role` (the key may not use the route).",
+)
 PARKED = Metric("coordinator_parked_polls", Kind.GAUGE, (), "Polls that wait for a task, over all queues.")
 FILE_BYTES = Metric(
     "coordinator_file_bytes", Kind.GAUGE, ("file",), "Size of the database and of its write-ahead log (wal)."
 )
+DISK_FREE = Metric(
+    "coordinator_disk_free_bytes", Kind.GAUGE, (), "Free space of the disk with the database; absent in memory."
+)
+DISK_SIZE = Metric(
+    "coordinator_disk_size_bytes", Kind.GAUGE, (), "Size of the disk with the database; absent in memory."
+)
+DISK_RESERVE = Metric(
+    "coordinator_disk_reserve_bytes",
+    Kind.GAUGE,
+    (),
+    "No workflow can be started while less than this is free; absent in memory.",
+)
+LAST_BACKUP = Metric(
+    "coordinator_last_backup_time_seconds",
+    Kind.GAUGE,
+    (),
+    "Time of the last `conductor-worker backup` in seconds since 1970; 0 before the first; absent in memory.",
+)
+REPLICATION_RUNNING = Metric(
+    "coordinator_replication_running", Kind.GAUGE, (), "1 while Litestream runs, else 0; absent without replication."
+)
+REPLICATION_LAG = Metric(
+    "coordinator_replication_lag_seconds",
+    Kind.GAUGE,
+    (),
+    "How long ago the replica was last known to be complete; absent without replication.",
+)
+REPLICATION_BYTES = Metric("coordinator_replication_bytes_total", Kind.COUNTER, (), "Bytes copied to the replica.")
+REPLICATION_RESTARTS = Metric(
+    "coordinator_replication_restarts_total", Kind.COUNTER, (), "Starts of Litestream after it ended unexpectedly."
+)
 HEALTHY = Metric("coordinator_healthy", Kind.GAUGE, (), "1 while the database can be written, else 0.")
 START_TIME = Metric("coordinator_start_time_seconds", Kind.GAUGE, (), "Start time in seconds since 1970.")
+CPU_TOTAL = Metric("process_cpu_seconds_total", Kind.COUNTER, (), "CPU time of the coordinator's process in seconds.")
+MEMORY = Metric("process_resident_memory_bytes", Kind.GAUGE, (), "Resident memory of the coordinator's process.")
 INFO = Metric("coordinator_info", Kind.GAUGE, ("version",), "Always 1; the label is the version.")
 
 #: All metrics of the coordinator, in the order of their declarations.
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 
+#: The labels of refused requests.
+REFUSAL_REASONS = ("secret", "token", "role")
+#: The verdicts that alerts use.
+ALERTED_VERDICTS = ("CANCELLED", "REJECTED")
 #: The verdict label of reports by clients that do not use leases.
 NO_VERDICT = "NONE"
 #: The queue label of reports on tasks that are in no queue.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from conductor.common.clock import Clock
 from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
@@ -31,6 +30,7 @@ from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.task_queue import TaskQueue
 from conductor.coordinator.tasks.task_report import Outcome, Report
 from conductor.coordinator.views.waiting_facts import PollRecord, PollRecords
+from conductor.coordinator.views.workers import WorkerPolls
 from conductor.coordinator.workflows.deadlines import Deadlines
 from conductor.coordinator.workflows.executions import Executions
 from conductor.protocol.json_types import JsonObject
@@ -40,17 +40,22 @@ LONG_POLL_REJECTED = "Long Poll Timeout value cannot be more than 5 seconds"
 
 #: Registers a function that is called when the client has disconnected.
 OnDisconnect = Callable[[Callable[[], None]], None]
+#: Raises an ApiError if a client may not send a report, given the type and the operator of the task.
+TaskCheck = Callable[[Report, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """One poll."""
+    """A worker's request for tasks."""
 
     task_type: str
     domain: str = ""
     worker_id: str | None = None
     count: int = 1
     timeout_ms: int = 100
+    #: The worker's own statements: its number of slots (0: unknown), and its SDK.
+    slots: int = 0
+    client: str = ""
 
 
 class TaskAuthority:
@@ -90,7 +95,7 @@ class TaskAuthority:
         """
         if poll.timeout_ms > MAX_POLL_TIMEOUT_MS:
             raise bad_request(LONG_POLL_REJECTED)
-        self._note_poll(PolledQueue(poll.task_type, poll.domain, poll.worker_id))
+        self._note_poll(PolledQueue(poll.task_type, poll.domain, poll.worker_id), poll.slots, poll.client)
         key = (poll.task_type, poll.domain)
         if poll.count <= 0:
             self.parked.cancel_of_worker(key, poll.worker_id)
@@ -116,11 +121,11 @@ class TaskAuthority:
         if poll.domain.startswith(SYSTEM_DOMAIN):
             return []
         self.apply_deadlines(tx)
-        return self._queue.poll(tx, poll.task_type, poll.domain, poll.worker_id, poll.count)
+        return self._grant(tx, poll.task_type, poll.domain, poll.worker_id, poll.count)
 
     def poll_system_tasks(self, tx: Tx, task_type: str, domain: str, worker_id: str, count: int) -> list[JsonObject]:
         """Lease tasks for one of the coordinator's own workers."""
-        return self._queue.poll(tx, task_type, domain, worker_id, count)
+        return self._grant(tx, task_type, domain, worker_id, count)
 
     def apply_deadlines(self, tx: Tx) -> None:
         """Apply the deadlines that have passed: delayed tasks become ready, and overdue tasks end."""
@@ -134,12 +139,9 @@ class TaskAuthority:
         """Requeue a task, whether or not a worker holds it."""
         self._queue.requeue(tx, row)
 
-    async def requeue_all(self, task_type: str) -> int:
-        """Requeue all open tasks of a type, in several transactions. Return how many there were."""
-        count, last = 0, 0
-        while keys := await self._store.write(partial(self._queue.requeue_batch, task_type=task_type, after=last)):
-            count, last = count + len(keys), keys[-1]
-        return count
+    def requeue_batch(self, tx: Tx, task_type: str, after: int) -> list[int]:
+        """Requeue the next open tasks of a type. Return their keys; an empty list means done."""
+        return self._queue.requeue_batch(tx, task_type=task_type, after=after)
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
         """Make those tasks of a workflow pollable now that wait for their callback time."""
@@ -151,8 +153,14 @@ class TaskAuthority:
         known = {key: PollRecord(last.worker_id, last.at_ms, parked.get(key, 0)) for key, last in self.poll_data}
         return PollRecords(known, self._started_ms)
 
-    def _note_poll(self, polled: PolledQueue) -> None:
-        self.poll_data.note(*polled, self._clock.wall_ms())
+    def list_workers(self) -> WorkerPolls:
+        """Return the last poll of each worker for each queue."""
+        return self.poll_data.copy_workers()
+
+    def _note_poll(self, polled: PolledQueue, slots: int = 0, client: str = "") -> None:
+        now_ms = self._clock.wall_ms()
+        self.poll_data.note(*polled, now_ms)
+        self.poll_data.note_worker((polled.worker_id, polled.task_type, polled.domain), now_ms, slots, client)
         self._counts.add((POLLS_TOTAL.name, polled.task_type))
 
     # -- parked polls and commits ---------------------------------------------------------------------------------
@@ -182,11 +190,14 @@ class TaskAuthority:
 
     # -- reports --------------------------------------------------------------------------------------------------
 
-    def judge(self, tx: Tx, reports: Sequence[Report], wanted: int = 0) -> list[Outcome]:
+    def judge(
+        self, tx: Tx, reports: Sequence[Report], wanted: int = 0, check: TaskCheck | None = None
+    ) -> list[Outcome]:
         """Judge reports and heartbeats that came together, and act on them.
 
         Each report is judged on its own, but each workflow is decided only once. The workers that sent the first
-        `wanted` reports are granted one more task each, in the same transaction.
+        `wanted` reports are granted one more task each, in the same transaction. `check` rejects reports on tasks that
+        the key of the client does not include.
 
         Returns:
             The verdicts, in the order of the reports.
@@ -194,20 +205,24 @@ class TaskAuthority:
         if len(reports) > 1:
             pks = [tx.ids.workflow_pk(report.workflow_instance_id) for report in reports]
             tx.cache.load(tx, [pk for pk in pks if pk is not None])
-        outcomes = [self._judge_one(tx, report) for report in reports]
+        outcomes = [self._judge_one(tx, report, check) for report in reports]
         changed: list[int] = []
         for outcome in outcomes:
             if outcome.expired is not None:
                 changed += self._deadlines.apply_timeout(tx, outcome.expired)
             if outcome.workflow is not None:
                 changed.append(outcome.workflow)
+            if outcome.new_waits:
+                changed += self._executions.begin_waits(tx, outcome.new_waits)
         self._executions.advance(tx, changed)
         if wanted or any(outcome.is_repeated for outcome in outcomes):
             outcomes = self._queue.grant_next(tx, reports, outcomes, wanted, self._poll_for_reports)
         return outcomes
 
-    def _judge_one(self, tx: Tx, report: Report) -> Outcome:
+    def _judge_one(self, tx: Tx, report: Report, check: TaskCheck | None) -> Outcome:
         try:
+            if check is not None:
+                check(report, *self._queue.type_and_operator(tx, report))
             if not report.extend_lease:
                 return self._queue.report(tx, report)  # also counts the verdict for the metrics
             found = self._queue.judge_heartbeat(tx, report)
@@ -222,11 +237,27 @@ class TaskAuthority:
     ) -> list[JsonObject]:
         tx.notes.polled.append(PolledQueue(task_type, domain, worker_id))
         self.apply_deadlines(tx)
-        return self._queue.poll(tx, task_type, domain, worker_id, len(reported), reported)
+        return self._grant(tx, task_type, domain, worker_id, len(reported), reported)
 
-    def judge_and_poll(self, tx: Tx, report: Report) -> tuple[Outcome, JsonObject | None]:
+    def _grant(
+        self,
+        tx: Tx,
+        task_type: str,
+        domain: str,
+        worker_id: str | None,
+        count: int,
+        reported: Sequence[int] = (),
+    ) -> list[JsonObject]:
+        """Lease tasks, unless a newer coordinator has taken over."""
+        if self._store.fence.reason is not None:
+            return []
+        return self._queue.poll(tx, task_type, domain, worker_id, count, reported)
+
+    def judge_and_poll(
+        self, tx: Tx, report: Report, check: TaskCheck | None = None
+    ) -> tuple[Outcome, JsonObject | None]:
         """Judge a report, and lease the next task from the queue of the reported task."""
-        (outcome,) = self.judge(tx, [report])
+        (outcome,) = self.judge(tx, [report], check=check)
         if outcome.status >= 400 or outcome.ended_queue is None or report.extend_lease:
             return outcome, None
         queue = tx.cached_first(QUEUE_OF, outcome.ended_queue)

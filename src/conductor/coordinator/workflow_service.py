@@ -35,6 +35,11 @@ class WorkflowService:
             for event in self._watchers.get(workflow, ()):
                 event.set()
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether any caller waits for a change of a workflow."""
+        return bool(self._watchers)
+
     def close(self) -> None:
         """Wake all waiting callers, so that they return at once."""
         self._is_closed = True

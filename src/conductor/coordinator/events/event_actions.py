@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from conductor.coordinator.request_errors import bad_request, conflict, not_found
+from conductor.coordinator.request_errors import bad_request, not_found
 from conductor.coordinator.store.lookup import find_workflow, get_task
 from conductor.coordinator.store.rows import TaskRow, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
@@ -71,17 +71,9 @@ class EventActions:
 
     def _set_variables(self, tx: Tx, arguments: JsonObject) -> None:
         row = find_workflow(tx, _require_text(arguments, "workflowId"))
-        if row.terminal:
-            raise conflict(f"workflow {arguments['workflowId']} has ended: {row.status}")
-        live = self._executions.get_cached(tx, row.pk)
-        variables: JsonObject = msgspec.json.decode(live.data.variables or b"{}")
-        for name, value in (arguments.get("variables") or {}).items():
-            before = variables.get(name)
-            if arguments.get("appendArray") and isinstance(before, list) and isinstance(value, list):
-                value = [*before, *value]
-            variables[name] = value
-        live.update(tx, variables=msgspec.json.encode(variables))
-        self._executions.advance(tx, [row.pk])
+        self._executions.set_variables(
+            tx, row, arguments.get("variables") or {}, extends_lists=bool(arguments.get("appendArray"))
+        )
 
 
 def _find_task(tx: Tx, arguments: JsonObject) -> TaskRow:

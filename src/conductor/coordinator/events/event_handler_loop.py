@@ -99,7 +99,7 @@ def _applies(handler: EventHandler, payload: JsonObject) -> bool:
 
 
 def _parse_texts(payload: JsonObject) -> JsonObject:
-    """Replace the texts of a payload that are JSON objects or arrays by their values."""
+    """Parse each text of a payload that contains a JSON object or array."""
     return {name: _parse_text(value) for name, value in payload.items()}
 
 

@@ -6,5 +6,6 @@
 - `script_engines`: which script engines are installed.
 - `durations`: the duration or end of a WAIT.
 - `cron`: the due times of a schedule.
+- `cron_words`: a cron expression in words.
 - `value_sizes`: the size limit of values.
 """

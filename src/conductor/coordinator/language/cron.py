@@ -66,6 +66,11 @@ class CronError(ValueError):
     """An invalid expression, or an expression that no date matches; the message says why."""
 
 
+def split_fields(expression: str) -> list[str]:
+    """Return the fields of an expression. A short form such as @daily has six fields, too."""
+    return _MACROS.get(expression.strip().lower(), expression).split()
+
+
 class Cron:
     """A parsed cron expression."""
 
@@ -73,7 +78,7 @@ class Cron:
         if len(expression) > MAX_CRON_CHARS:
             raise CronError(f"a cron expression has at most {MAX_CRON_CHARS} characters, not {len(expression)}")
         self.expression = expression
-        fields = _MACROS.get(expression.strip().lower(), expression).split()
+        fields = split_fields(expression)
         if len(fields) != 6:
             wanted = "second minute hour day-of-month month day-of-week"
             raise CronError(f"cron expression {expression!r} has {len(fields)} fields, not 6: {wanted}")

@@ -232,6 +232,17 @@ def to_text(value: Json) -> str:
     return value if isinstance(value, str) else _JSON.encode(value)
 
 
+def escape_expressions(value: Json) -> Json:
+    """Escape each `${` in a value from outside as `$${`, so that it is never resolved as an expression."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, list):
+        return [escape_expressions(item) for item in value]
+    if isinstance(value, dict):
+        return {key: escape_expressions(item) for key, item in value.items()}
+    return value
+
+
 def shorten(value: Json) -> str:
     """Return a value as text for a message, cut after `MAX_SHOWN_CHARS`."""
     text = to_text(value)

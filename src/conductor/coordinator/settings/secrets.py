@@ -16,6 +16,7 @@ from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.settings.cipher import KEY_VARIABLE, Cipher
 from conductor.coordinator.store.statements import DROP_SECRET, SECRETS, SET_SECRET
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.views import SecretEntry, SecretList
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 class Secrets:
-    """All secrets. Only `names` may be called outside the writer's thread."""
+    """All secrets. Only `names` and `view` may be called outside the writer's thread."""
 
     def __init__(self, salt: bytes, variables: Mapping[str, str] | None = None) -> None:
         variables = os.environ if variables is None else variables
@@ -49,6 +50,14 @@ class Secrets:
     def names(self) -> list[str]:
         """Return the sorted names of all secrets."""
         return sorted({*self._from_environment, *self._from_api})
+
+    def view(self) -> SecretList:
+        """Return the names of all secrets and where each comes from."""
+        entries = [
+            SecretEntry(name=name, from_environment=name in self._from_environment, from_api=name in self._from_api)
+            for name in self.names()
+        ]
+        return SecretList(secrets=entries, are_stored=self._cipher is not None)
 
     def value(self, name: str) -> str | None:
         """Return a secret, only for the worker that executes a task."""

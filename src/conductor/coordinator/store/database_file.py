@@ -22,13 +22,16 @@ from conductor.common.machine import try_lock
 from conductor.coordinator.store.sql import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 from conductor.coordinator.store.statements import (
     ADD_EPOCH,
+    ADD_RESTORED_EPOCH,
     BEGIN_USE,
     END_USE,
     EPOCHS,
     IN_USE,
     KEEP_SECRET,
+    KEY_SECRETS,
     LAST_KEYS,
     SECRET,
+    Command,
     Epoch,
 )
 
@@ -141,6 +144,17 @@ def refuse_emptied(database: str) -> None:
             )
 
 
+def has_keys(database: str) -> bool:
+    """Return whether an existing file has keys for the API. Used before the file is opened for writing."""
+    if database == MEMORY or not Path(database).is_file():
+        return False
+    try:
+        with contextlib.closing(sqlite3.connect(f"{Path(database).absolute().as_uri()}?mode=ro", uri=True)) as db:
+            return db.execute(KEY_SECRETS.sql).fetchone() is not None
+    except sqlite3.Error:  # no such table yet, or not a database; opening it says what is wrong
+        return False
+
+
 def refusal(database: str, error: sqlite3.Error) -> StoreRefused:
     """Return the error for a file that SQLite cannot open, read or write, with a remedy."""
     # The low byte is SQLite's primary error code. Errors of Python's sqlite3 module itself have no code.
@@ -159,7 +173,7 @@ def refusal(database: str, error: sqlite3.Error) -> StoreRefused:
 
 
 def _begin_use(db: sqlite3.Connection, database: str, *, has_log: bool) -> None:
-    """Note in the file that it is in use. If the note is already there without a -wal file, warn of a bad copy."""
+    """Mark the file as in use. If it is already marked but has no -wal file, warn that it is an incomplete copy."""
     if db.execute(IN_USE.sql).fetchone() is not None and not has_log:
         logger.warning(
             "Database was copied while it was in use, without its -wal file, so the last changes are missing; "
@@ -167,7 +181,15 @@ def _begin_use(db: sqlite3.Connection, database: str, *, has_log: bool) -> None:
             database,
         )
     db.execute(BEGIN_USE.sql)
+    truncate_log(db)
+
+
+def truncate_log(db: sqlite3.Connection) -> None:
+    """Empty the -wal file. This does nothing while another process, such as Litestream, reads it."""
+    (timeout_ms,) = db.execute("PRAGMA busy_timeout").fetchone()
+    db.execute("PRAGMA busy_timeout = 0")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    db.execute(f"PRAGMA busy_timeout = {timeout_ms}")
 
 
 def _step_file(database: str) -> mmap.mmap:
@@ -265,9 +287,21 @@ def _secret(db: sqlite3.Connection) -> bytes:
     return bytes(db.execute(SECRET.sql).fetchone()[0])
 
 
+def begin_restored_epoch(database: str) -> None:
+    """Migrate a restored file, and begin an epoch that is higher than those of the coordinator it came from."""
+    with contextlib.closing(_open(database)) as db:
+        _add_epoch(db, ADD_RESTORED_EPOCH)
+        db.execute(END_USE.sql)
+        db.execute("PRAGMA journal_mode = DELETE").fetchall()  # so that the file needs no -wal file
+
+
 def _begin_epoch(db: sqlite3.Connection) -> list[Epoch]:
     """Record this start as a new epoch, before any id is created, and return all epochs of the file."""
+    _add_epoch(db, ADD_EPOCH)
+    return [Epoch(*row) for row in db.execute(EPOCHS.sql)]
+
+
+def _add_epoch(db: sqlite3.Connection, command: Command) -> None:
     last_keys = dict(db.execute(LAST_KEYS.sql).fetchall())
     first_keys = [last_keys.get(table, 0) + 1 for table in ("workflow", "task", "schedule_run")]
-    db.execute(ADD_EPOCH.sql, (*first_keys, secrets.token_bytes(16)))
-    return [Epoch(*row) for row in db.execute(EPOCHS.sql)]
+    db.execute(command.sql, (*first_keys, secrets.token_bytes(16)))

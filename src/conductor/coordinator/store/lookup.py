@@ -5,9 +5,13 @@ from __future__ import annotations
 from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.store.rows import TaskRow, WorkflowData, WorkflowRow
 from conductor.coordinator.store.statements import (
+    KEEP_AUDIT_OF_START,
     KEYS_OF_TASKS,
     OPEN_TASKS_OF_WORKFLOW,
+    REMOVE_MESSAGES,
     REMOVE_SNAPSHOT,
+    REMOVE_STEPS,
+    REMOVE_STEPS_OF_WORKFLOW,
     REMOVE_TASK,
     REMOVE_TASK_DATA,
     REMOVE_TASK_LOGS,
@@ -53,17 +57,25 @@ def open_tasks(tx: Tx, workflow: int) -> list[TaskRow]:
 
 
 def remove_task(tx: Tx, task: int) -> None:
-    """Remove a task, its payload and its logs."""
+    """Remove a task, its payload, its logs and its durable steps."""
+    tx.run(REMOVE_STEPS, task)
+    _remove_task_rows(tx, task)
+
+
+def _remove_task_rows(tx: Tx, task: int) -> None:
     tx.run(REMOVE_TASK, task)
     tx.run(REMOVE_TASK_DATA, task)
     tx.run(REMOVE_TASK_LOGS, tx.ids.task(task))
 
 
 def remove_workflow(tx: Tx, workflow: int) -> None:
-    """Remove a workflow with its tasks, and its snapshot if no other workflow uses it."""
+    """Remove a workflow with its tasks and messages, and its snapshot if no other workflow uses it."""
     snapshot = tx.first(SNAPSHOT_OF_WORKFLOW, workflow)
+    tx.run(REMOVE_STEPS_OF_WORKFLOW, workflow)
     for task in tx.rows(KEYS_OF_TASKS, workflow):
-        remove_task(tx, task)
+        _remove_task_rows(tx, task)
+    tx.run(REMOVE_MESSAGES, workflow)
+    tx.run(KEEP_AUDIT_OF_START, workflow)
     tx.run(REMOVE_WORKFLOW_DATA, workflow)
     tx.run(REMOVE_WORKFLOW, workflow)
     if tx.run(REMOVE_SNAPSHOT, pk=snapshot):

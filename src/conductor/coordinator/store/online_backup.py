@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import logging
 import os
 import sqlite3
+import time
 from pathlib import Path
 
 from conductor.common.machine import try_lock
 from conductor.coordinator.store.database_file import APPLICATION_ID, StoreRefused, check, refusal, refuse_emptied
 from conductor.coordinator.store.statements import END_USE
 
+logger = logging.getLogger(__name__)
+
+#: The suffix of the file with the time of the last backup.
+BACKUP_TIME_SUFFIX = "-backup"
 #: The suffixes of the files that SQLite and the coordinator create next to a database.
-BESIDE = ("-wal", "-shm", "-journal", "-step")
+BESIDE = ("-wal", "-shm", "-journal", "-step", "-reserve")
 
 
 def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | None = None) -> int:
@@ -33,12 +40,18 @@ def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | No
     Raises:
         StoreRefused: There is no usable database, or the copy cannot be written there.
     """
+    began_s = time.time()
     refuse_emptied(str(database))
     if not database.is_file():
         raise StoreRefused(f"there is no database {database}; name one with --database")
     _check_place(database, copy, replace=replace or keep is not None)
     unfinished = copy.with_name(f"{copy.name}.unfinished-{os.getpid()}")
+    lock: int | None = None
     try:
+        _remove_unfinished(copy)
+        # The handle stays open until SQLite has closed the copy, because closing it would release SQLite's own locks.
+        lock = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try_lock(lock)
         _copy(database, unfinished)
         _verify(database, unfinished)
         if keep is not None:
@@ -54,7 +67,31 @@ def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | No
     finally:
         _remove_beside(unfinished)
         unfinished.unlink(missing_ok=True)
+        if lock is not None:
+            os.close(lock)
+    _write_backup_time(database, began_s)
     return copy.stat().st_size
+
+
+def read_backup_time(database: Path) -> float | None:
+    """Return when the last backup of a database began, in seconds since 1970; None if there is no record of one."""
+    try:
+        return float(Path(f"{database}{BACKUP_TIME_SUFFIX}").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _write_backup_time(database: Path, at_s: float) -> None:
+    """Record the time of a backup beside the database, where a coordinator reads it for its metrics."""
+    file = Path(f"{database}{BACKUP_TIME_SUFFIX}")
+    unfinished = file.with_name(f"{file.name}.unfinished-{os.getpid()}")
+    try:
+        unfinished.write_text(f"{at_s:.3f}\n")
+        unfinished.replace(file)
+    except OSError as error:
+        logger.warning(
+            "Time of the backup could not be recorded, so alerts do not see it: %s: %s", file, error.strerror
+        )
 
 
 def _verify(database: Path, copy: Path) -> None:
@@ -108,7 +145,6 @@ def _check_place(database: Path, copy: Path, *, replace: bool) -> None:
 
 
 def _copy(database: Path, copy: Path) -> None:
-    os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with contextlib.closing(_source(database)) as source, contextlib.closing(sqlite3.connect(copy)) as target:
         if source.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise StoreRefused(f"{database} is not the database of a coordinator; name one with --database")
@@ -129,6 +165,17 @@ def _source(database: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{database.absolute().as_uri()}?mode={mode}", uri=True, timeout=60)
     db.execute("PRAGMA query_only = 1")
     return db
+
+
+def _remove_unfinished(copy: Path) -> None:
+    """Remove the files of backups that were killed. A running backup holds a lock on its file."""
+    for left in copy.parent.glob(f"{glob.escape(copy.name)}.unfinished-*"):
+        if left.name.endswith(BESIDE):
+            continue
+        with contextlib.suppress(OSError), left.open("rb") as file:
+            if try_lock(file.fileno()):
+                _remove_beside(left)
+                left.unlink()
 
 
 def _remove_beside(file: Path) -> None:

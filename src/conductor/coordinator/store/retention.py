@@ -22,10 +22,12 @@ SETTLE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long finished workflows are kept, and how many. None means no limit."""
+    """How long finished workflows and audit entries are kept, and how many workflows. None means no limit."""
 
     age_s: float | None = None
     count: int | None = None
+    #: How long entries of the audit trail are kept.
+    audit_s: float | None = None
 
     def __bool__(self) -> bool:
         return self.age_s is not None or self.count is not None

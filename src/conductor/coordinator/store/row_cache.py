@@ -475,7 +475,7 @@ class RowCache:
 
 
 _SELECT_WORKFLOWS = (
-    "SELECT w.*, d.input, d.output, d.variables, d.task_to_domain, d.reason, d.created_by, d.failed_task "
+    "SELECT w.*, d.input, d.output, d.variables, d.task_to_domain, d.reason, d.created_by, d.failed_task, d.started_by "
     "FROM workflow w JOIN workflow_data d ON d.pk = w.pk WHERE w.pk IN ({})"
 )
 _SELECT_PENDING_TASKS = (

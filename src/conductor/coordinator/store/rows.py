@@ -55,6 +55,12 @@ class TaskRow(Struct, frozen=True, gc=False):
     former_workers: str | None = None
     #: The task whose report asked for this delivery; None if a poll asked for it.
     granted_for: int | None = None
+    #: The attempt that recorded the first durable step of this line of attempts; None without steps.
+    step_line: int | None = None
+    step_count: int = 0
+    step_bytes: int = 0
+    #: 1 while the task waits for its own steps, without a worker.
+    suspended: int = 0
 
     @property
     def terminal(self) -> bool:
@@ -113,6 +119,28 @@ class TaskData(Struct, frozen=True, gc=False):
     definition: bytes | None = None
 
 
+class StepRow(NamedTuple):
+    """The columns of `step`, in the order of the schema."""
+
+    pk: int
+    #: The attempt that recorded the first step of the task.
+    line: int
+    name: str
+    number: int
+    kind: str
+    state: str
+    fingerprint: str
+    #: JSON: the result, or the error of a failed step.
+    result: bytes | None
+    started_ms: int
+    #: None while the step waits.
+    ended_ms: int | None
+    #: When the step stops waiting.
+    due_at_ms: int | None
+    #: The workflow that the step has started.
+    workflow: int | None
+
+
 class WorkflowRow(Struct, frozen=True, gc=False):
     """The columns of `workflow`, in the order of the schema."""
 
@@ -134,6 +162,8 @@ class WorkflowRow(Struct, frozen=True, gc=False):
     restless: int = 0
     #: The W3C trace context of the client that started the workflow.
     traceparent: str | None = None
+    #: 1 after a durable step of one of its tasks has started a workflow.
+    has_calls: int = 0
 
     @property
     def terminal(self) -> bool:
@@ -151,6 +181,8 @@ class WorkflowData(Struct, frozen=True, gc=False):
     reason: str | None = None
     created_by: str | None = None
     failed_task: int | None = None
+    #: JSON: key and address of the client that started the workflow; None if the coordinator did.
+    started_by: str | None = None
 
 
 class WholeTask(NamedTuple):

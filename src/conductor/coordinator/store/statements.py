@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from conductor.coordinator.store.rows import (
+    StepRow,
     TaskData,
     TaskRow,
     WholeTask,
@@ -118,6 +119,14 @@ class RateLimitLine(NamedTuple):
     before: int | None
 
 
+class RestoredState(NamedTuple):
+    """The newest change of a restored database, and its unfinished work."""
+
+    newest_change_ms: int | None
+    running_workflows: int
+    leased_tasks: int
+
+
 class LastKey(NamedTuple):
     """The highest key that a table has used so far."""
 
@@ -192,6 +201,38 @@ class ScheduleRun(NamedTuple):
     request: bytes
 
 
+class KeySecret(NamedTuple):
+    """A secret of a key for the API, with the key."""
+
+    key: int
+    name: str
+    #: JSON: a list of roles.
+    roles: str
+    #: JSON: a list of task types; None for all.
+    task_types: str | None
+    created_ms: int
+    secret: int
+    digest: bytes
+    secret_created_ms: int
+    #: When the secret ends; None if it does not.
+    expires_ms: int | None
+
+
+class AuditRow(NamedTuple):
+    """An action of a client."""
+
+    at_ms: int
+    #: The key of the row: of `audit`, or of `workflow` for the start of a stored workflow.
+    pk: int
+    action: str
+    #: JSON: key and address.
+    actor: str
+    worker_id: str | None
+    workflow: int | None
+    subject: str
+    reason: str | None
+
+
 class StoredSecret(NamedTuple):
     """A secret and its encrypted value."""
 
@@ -209,6 +250,23 @@ class PublishedEvent(NamedTuple):
     actions: bytes | None
 
 
+class StoredMessage(NamedTuple):
+    """A message to a workflow, with its payload as JSON."""
+
+    pk: int
+    id: str
+    received_ms: int
+    payload: bytes
+
+
+class MessageQueue(NamedTuple):
+    """The messages to a workflow that no task has taken. `newest_ms` is 0 if there are none."""
+
+    number: int
+    payload_bytes: int
+    newest_ms: int
+
+
 class NameCount(NamedTuple):
     """A workflow name and a number of workflows."""
 
@@ -216,11 +274,57 @@ class NameCount(NamedTuple):
     number: int
 
 
-class StatusCount(NamedTuple):
-    """A status and a number of workflows."""
+class TaskByHand(NamedTuple):
+    """An open task that waits for a person or a signal."""
 
+    pk: int
+    ref: str
+    operator: str
+    scheduled_ms: int
+    workflow: int
+    workflow_name: str
+    correlation_id: str | None
+    workflow_status: str
+    #: None if the input is large.
+    input: bytes | None
+
+
+class KeyTime(NamedTuple):
+    """The key of a row and the time when the row was created."""
+
+    pk: int
+    at_ms: int
+
+
+class TaskTimes(NamedTuple):
+    """When an attempt became pollable, started and ended. Times are 0 while they are unknown."""
+
+    name: str
+    of_server: int
     status: str
-    number: int
+    ready_ms: int
+    started_ms: int
+    ended_ms: int
+
+
+class FailedWorkflow(NamedTuple):
+    """A workflow that failed, and the task that ended it."""
+
+    pk: int
+    name: str
+    status: str
+    ended_ms: int
+    reason: str | None
+    task: str | None
+    #: Status of the sub-workflow that the task started.
+    child: str | None
+
+
+class QueueTotals(NamedTuple):
+    """The number of tasks that can be polled, and the number of tasks that workers hold."""
+
+    ready: int
+    in_hand: int
 
 
 class ReadyInQueue(NamedTuple):
@@ -282,6 +386,21 @@ class TaskWithoutPayload(NamedTuple):
     name: str
 
 
+class StepWithoutResult(NamedTuple):
+    """A durable step with the first bytes of its result."""
+
+    name: str
+    number: int
+    kind: str
+    state: str
+    started_ms: int
+    ended_ms: int | None
+    due_at_ms: int | None
+    workflow: int | None
+    result: bytes | None
+    result_bytes: int | None
+
+
 def _task_without_payload(*columns: Any) -> TaskWithoutPayload:
     return TaskWithoutPayload(read_task(*columns[:-3]), *columns[-3:])
 
@@ -303,6 +422,8 @@ DUE_TASKS: Query[TaskRow] = Query("due tasks", read_task)
 NEAREST_WAKE: Query[int | None] = Query("nearest wake", _value)
 IN_PROGRESS_OF_TYPE: Query[int] = Query("in progress of type", _value)
 GRANTED_FOR_REPORT: Query[TaskRow] = Query("granted for report", read_task)
+RUNNING_OR_DELAYED_TASKS: Query[TaskRow] = Query("running or delayed tasks", read_task)
+SHIFT_RATE_STARTS = Command("shift rate starts")
 FORGET_RATE_STARTS = Command("forget rate starts")
 RATE_STARTS: Query[int] = Query("rate starts", _value)
 RATE_START_AT: Query[int] = Query("rate start at", _value)
@@ -326,6 +447,23 @@ LIMITED_TYPE: Query[str] = Query("limited type", _value)
 RATE_LIMITED_QUEUES: Query[QueueWithLimits] = Query("rate limited queues", QueueWithLimits)
 TASKS_WAITING_FOR_WORKFLOW: Query[int] = Query("tasks waiting for workflow", _value)
 PENDING_TASKS_OF_TYPE: Query[int] = Query("pending tasks of type", _value)
+
+# -- durable steps
+
+STEPS_AFTER: Query[StepRow] = Query("steps after", StepRow)
+STEP: Query[StepRow] = Query("step", StepRow)
+WAITING_STEPS: Query[StepRow] = Query("waiting steps", StepRow)
+WAITING_FOR_MESSAGE: Query[StepRow] = Query("waiting for message", StepRow)
+STEP_OF_WORKFLOW: Query[StepRow] = Query("step of workflow", StepRow)
+NEWEST_STEPS: Query[StepWithoutResult] = Query("newest steps", StepWithoutResult)
+ADD_STEP = Command("add step")
+END_STEP = Command("end step")
+SET_WORKFLOW_OF_STEP = Command("set workflow of step")
+FORGET_STEP = Command("forget step")
+FORGET_ENDED_CALLS = Command("forget ended calls")
+REMOVE_STEPS = Command("remove steps")
+REMOVE_STEPS_OF_WORKFLOW = Command("remove steps of workflow")
+RUNNING_CALLS: Query[int] = Query("running calls", _value)
 
 # -- workflows
 
@@ -367,9 +505,13 @@ IN_USE: Query[int] = Query("in use", _value)
 BEGIN_USE = Command("begin use")
 END_USE = Command("end use")
 TOUCH = Command("touch")
+REPLICA_PLACE: Query[int] = Query("replica place", _value)
+SET_REPLICA_PLACE = Command("set replica place")
 SECRET: Query[bytes] = Query("secret", _value)
 LAST_KEYS: Query[LastKey] = Query("last keys", LastKey)
 ADD_EPOCH = Command("add epoch")
+ADD_RESTORED_EPOCH = Command("add restored epoch")
+RESTORED_STATE: Query[RestoredState] = Query("restored state", RestoredState)
 EPOCHS: Query[Epoch] = Query("epochs", Epoch)
 TASK_TYPE: Query[TaskType] = Query("task type", TaskType)
 ADD_TASK_TYPE = Command("add task type")
@@ -384,6 +526,7 @@ QUEUES_OF_TYPE: Query[QueueOfType] = Query("queues of type", QueueOfType)
 WORKFLOW_DEFINITION: Query[bytes] = Query("workflow definition", _value)
 LATEST_WORKFLOW_DEFINITION: Query[bytes] = Query("latest workflow definition", _value)
 WORKFLOW_DEFINITIONS: Query[bytes] = Query("workflow definitions", _value)
+WORKFLOW_DEFINITION_NAMES: Query[str] = Query("workflow definition names", _value)
 WORKFLOW_DEFINITION_VERSIONS: Query[bytes] = Query("workflow definition versions", _value)
 SET_WORKFLOW_DEFINITION = Command("set workflow definition")
 DROP_WORKFLOW_DEFINITION = Command("drop workflow definition")
@@ -407,6 +550,7 @@ SET_DUE = Command("set due")
 DROP_DUE = Command("drop due")
 DROP_ALL_DUE = Command("drop all due")
 DUE_SCHEDULES: Query[DueTime] = Query("due schedules", DueTime)
+LATE_DUE_TIMES: Query[int] = Query("late due times", _value)
 EARLIEST_DUE: Query[int | None] = Query("earliest due", _value)
 PAUSE_SCHEDULES = Command("pause schedules")
 RESUME_SCHEDULES = Command("resume schedules")
@@ -429,13 +573,46 @@ WAITING_EVENTS: Query[PublishedEvent] = Query("waiting events", PublishedEvent)
 KEEP_ACTIONS_OF_EVENT = Command("keep actions of event")
 REMOVE_EVENT = Command("remove event")
 
+# -- messages to workflows
+
+ADD_MESSAGE = Command("add message")
+MESSAGES: Query[StoredMessage] = Query("messages", StoredMessage)
+MESSAGES_OF_NAME: Query[StoredMessage] = Query("messages of name", StoredMessage)
+MESSAGE_QUEUE: Query[MessageQueue] = Query("message queue", MessageQueue)
+REMOVE_MESSAGE = Command("remove message")
+REMOVE_MESSAGES = Command("remove messages")
+
+# -- keys and audit
+
+KEY_SECRETS: Query[KeySecret] = Query("key secrets", KeySecret)
+ADD_KEY = Command("add key")
+DROP_KEY = Command("drop key")
+ADD_KEY_SECRET = Command("add key secret")
+END_KEY_SECRETS = Command("end key secrets")
+FORGET_KEY_SECRETS = Command("forget key secrets")
+DROP_KEY_SECRETS = Command("drop key secrets")
+ADD_AUDIT_ENTRY = Command("add audit entry")
+KEEP_AUDIT_OF_START = Command("keep audit of start")
+AUDIT_BEFORE: Query[AuditRow] = Query("audit before", AuditRow)
+STARTS_BEFORE: Query[AuditRow] = Query("starts before", AuditRow)
+AUDIT_OF_WORKFLOW: Query[AuditRow] = Query("audit of workflow", AuditRow)
+START_OF_WORKFLOW: Query[AuditRow] = Query("start of workflow", AuditRow)
+FORGET_AUDIT = Command("forget audit")
+OLDEST_AUDIT: Query[int] = Query("oldest audit", _value)
+
 # -- views
 
 OPEN_WORKFLOWS: Query[int] = Query("open workflows", _value)
 OPEN_WORKFLOWS_BY_NAME: Query[NameCount] = Query("open workflows by name", NameCount)
-LATELY_ENDED: Query[StatusCount] = Query("lately ended", StatusCount)
 READY_BY_QUEUE: Query[ReadyInQueue] = Query("ready by queue", ReadyInQueue)
 DELAYED_BY_QUEUE: Query[DelayedInQueue] = Query("delayed by queue", DelayedInQueue)
+FIRST_WORKFLOW_FROM: Query[KeyTime] = Query("first workflow from", KeyTime)
+FIRST_TASK_FROM: Query[KeyTime] = Query("first task from", KeyTime)
+ENDED_BETWEEN: Query[int] = Query("ended between", _value)
+FAILED_BETWEEN: Query[int] = Query("failed between", _value)
+TASKS_IN_KEY_RANGE: Query[TaskTimes] = Query("tasks in key range", TaskTimes)
+FAILED_WORKFLOWS: Query[FailedWorkflow] = Query("failed workflows", FailedWorkflow)
+QUEUE_TOTALS: Query[QueueTotals] = Query("queue totals", QueueTotals)
 LEASED_BY_QUEUE: Query[LeasedInQueue] = Query("leased by queue", LeasedInQueue)
 OPEN_LEASES: Query[OpenLease] = Query("open leases", OpenLease)
 LEASED_OF_QUEUE: Query[int] = Query("leased of queue", _value)
@@ -446,4 +623,6 @@ RATE_STARTS_SINCE: Query[int] = Query("rate starts since", _value)
 TASKS_WITHOUT_PAYLOAD: Query[TaskWithoutPayload] = Query("tasks of workflow without payload", _task_without_payload)
 LAST_FAILED_TASK: Query[TaskRow] = Query("last failed task", read_task)
 REFS_OF_ENDED_TASKS: Query[str] = Query("refs of ended tasks", _value)
+COUNT_OF_TASKS_BY_HAND: Query[int] = Query("count of tasks by hand", _value)
+TASKS_BY_HAND: Query[TaskByHand] = Query("tasks by hand", TaskByHand)
 LINE_OF_TURN: Query[RateLimitLine] = Query("line of turn", RateLimitLine)

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from conductor.coordinator.store.statements import Command, Query
+from conductor.coordinator.store.statements import Command, KeySecret, Query
 
 if TYPE_CHECKING:
     from conductor.coordinator.store.crash_marks import CrashMarks
@@ -28,6 +28,7 @@ class EndedWorkflow(NamedTuple):
     name: str
     status: str
     reason: str | None
+    traceparent: str | None = None
 
 
 class PolledQueue(NamedTuple):
@@ -57,11 +58,22 @@ class Notes:
         self.grants: list[tuple[Any, list[dict[str, Any]]]] = []
         #: Queues that were polled by a request that also carried reports.
         self.polled: list[PolledQueue] = []
+        #: Rounds of loops at which the pace of the loop is measured: see `workflows/fast_loops.py`.
+        self.loop_rounds: list[Any] = []
         #: Increments of metric counters, by (name, label values...).
         self.counts: dict[tuple[str, ...], int] = {}
+        #: All keys of the API, if this transaction has changed them.
+        self.keys: list[KeySecret] | None = None
 
     def __bool__(self) -> bool:
-        notes = self.ready or self.changed_workflows or self.has_ended or self.grants or self.polled
+        notes = (
+            self.ready
+            or self.changed_workflows
+            or self.has_ended
+            or self.grants
+            or self.polled
+            or self.keys is not None
+        )
         return bool(notes) or self.wake_at_ms is not None
 
     def add_ready(self, task_type: str, domain: str, count: int = 1) -> None:
@@ -90,6 +102,8 @@ class Notes:
         self.ended += other.ended
         self.grants += other.grants
         self.polled += other.polled
+        self.loop_rounds += other.loop_rounds
+        self.keys = self.keys if other.keys is None else other.keys
 
     def without_effects(self) -> Notes:
         """Return the notes to pass on after a failed transaction: claimed parked polls get no tasks."""

@@ -24,7 +24,9 @@ class WriteProbe:
         self._submitted_at = 0.0
 
     async def find_problem(self) -> str | None:
-        """Return what is wrong with the writer; None while it can write."""
+        """Return what is wrong with the writer, or why it must not write; None while it can write."""
+        if self._store.fence.reason is not None:
+            return self._store.fence.reason
         loop = asyncio.get_running_loop()
         if self._job is None or self._job.done():
             self._job = loop.create_task(self._store.write(self._touch))
@@ -36,7 +38,7 @@ class WriteProbe:
             return f"the writer of the database has not answered for {ANSWER_TIMEOUT_S:.0f} s"
         if not job.cancelled() and (error := job.exception()) is not None:
             return str(error)
-        return self._store.failure
+        return self._store.failure or self._store.disk.find_problem()
 
     def _touch(self, tx: Tx) -> None:
         # Write only after a failed commit, because only a write shows whether the database is writable again.

@@ -28,13 +28,24 @@ from typing import Any, TypeVar
 from conductor.common.clock import SYSTEM_CLOCK, Clock
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.server_metrics import GROUP_BOUNDS, TIME_BOUNDS_S, Tally
+from conductor.coordinator.store.clock_jumps import ClockJumps
 from conductor.coordinator.store.commit_pacer import CommitPacer, Job
 from conductor.coordinator.store.crash_marks import CrashMarks
-from conductor.coordinator.store.database_file import MEMORY, DatabaseFile, StoreError, StoreRefused, refusal
+from conductor.coordinator.store.database_file import (
+    MEMORY,
+    DatabaseFile,
+    StoreError,
+    StoreRefused,
+    refusal,
+    truncate_log,
+)
+from conductor.coordinator.store.disk_space import DiskSpace
+from conductor.coordinator.store.epoch_fence import EpochFence
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.row_cache import LookupCache, RowCache
 from conductor.coordinator.store.statements import ADD_SUSPECT, SUSPECTS, Suspect
 from conductor.coordinator.store.transaction import Notes, Tx
+from conductor.coordinator.store.wal_gap import WalGap
 from conductor.telemetry import tracing
 from conductor.telemetry.exposition import Histogram
 
@@ -60,7 +71,9 @@ def is_fault_of_file(error: Exception) -> bool:
 class Store:
     """The file, its lock and its writer thread."""
 
-    def __init__(self, database: str | os.PathLike[str], *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, database: str | os.PathLike[str], *, clock: Clock = SYSTEM_CLOCK, disk_reserve_bytes: int | None = None
+    ) -> None:
         self.database = os.fspath(database)
         self._memory = self.database == MEMORY
         self._clock = clock
@@ -71,6 +84,9 @@ class Store:
         self._closed = False
         #: Called on the writer thread before a commit that makes tasks ready, to lease these tasks to parked polls.
         self.before_commit: Callable[[Tx], None] | None = None
+        #: Called on the writer thread first in the transaction after a jump of the wall clock.
+        self.on_clock_jump: Callable[[Tx, int], None] = lambda _tx, _jump_ms: None
+        self._clock_jumps = ClockJumps(clock)
         #: Called with the notes of each commit before its callers are answered: on the event loop `notify_loop`, or on
         #: the writer thread if that is None.
         self.on_commit: Callable[[Notes], None] = lambda _notes: None
@@ -82,7 +98,13 @@ class Store:
         self.ids = Ids(self.salt, self._file.epochs)
         self._cache = RowCache()
         self._lookups = LookupCache()
+        self.fence = EpochFence(self.salt, self._file.epochs[-1].number, clock.wall_ms())
+        self.disk = DiskSpace(self.database, disk_reserve_bytes)
+        #: The callers that wait until the file is made smaller.
+        self._vacuums: list[concurrent.futures.Future[None]] = []
         self._crash_marks = CrashMarks(self._file.step)
+        #: Set while Litestream copies the database.
+        self._wal_gap: WalGap | None = None
         try:
             self._count_crash()
         except sqlite3.Error as error:
@@ -98,6 +120,8 @@ class Store:
         self.failed_commits = 0
         #: For the metrics: counts of committed transactions, commit times, and callers per commit.
         self.counts = Tally()
+        #: The time that the writer thread has worked.
+        self.busy_s = 0.0
         self.commit_times = Histogram(TIME_BOUNDS_S)
         self.group_sizes = Histogram(GROUP_BOUNDS)
         self._readers: concurrent.futures.ThreadPoolExecutor | None = None
@@ -139,7 +163,7 @@ class Store:
             loop.call_soon(self._queue_submitted, loop)
         if tracing.tracer is None or not tracing.tracer.is_recording():
             return await job.future  # type: ignore[no-any-return]
-        with tracing.tracer.start_current_span("decide and commit"):
+        with tracing.tracer.start_request_span("decide and commit"):
             return await job.future  # type: ignore[no-any-return]
 
     def call(self, fn: Callable[[Tx], T]) -> T:
@@ -170,6 +194,42 @@ class Store:
         async with self._long_reads:
             return await self.read(fn)
 
+    async def vacuum(self) -> None:
+        """Rewrite the file without its free pages. The writer does nothing else in this time.
+
+        Raises:
+            StoreError: There is no room for a second copy of the data.
+        """
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def request(_: Tx) -> None:
+            self._vacuums.append(done)
+
+        await self.write(request)
+        await asyncio.wrap_future(done)
+
+    def _run_vacuum(self) -> None:
+        waiting, self._vacuums = self._vacuums, []
+        failure: StoreError | None = None
+        try:
+            self._db.execute("PRAGMA temp_store = FILE")  # the copy may be larger than the memory
+            self._db.execute("VACUUM")
+            truncate_log(self._db)
+        except sqlite3.Error as error:
+            failure = StoreError(f"the file could not be made smaller: {error}")
+            failure.__cause__ = error
+        finally:
+            self._db.execute("PRAGMA temp_store = MEMORY")
+        for done in waiting:
+            if failure is None:
+                done.set_result(None)
+            else:
+                done.set_exception(failure)
+
+    def make_room_for_litestream(self, ask_for_sync: Callable[[], None]) -> None:
+        """From now on, wait after a commit while Litestream resets a long write-ahead log."""
+        self._wal_gap = WalGap(self.database, ask_for_sync)
+
     def close(self) -> None:
         """Finish the queued jobs, then close the file. A second call does nothing."""
         with self._gate:
@@ -186,6 +246,8 @@ class Store:
             while not self._reader_dbs.empty():
                 self._reader_dbs.get().close()
         self._file.close()
+        if self._wal_gap is not None:
+            self._wal_gap.close()
 
     # -- the writer -----------------------------------------------------------------------------------------------
 
@@ -202,7 +264,13 @@ class Store:
     def _write_forever(self) -> None:
         while groups := self._pacer.next_groups():
             for group in groups:
+                began = time.perf_counter()
                 self._commit(group)
+                if self._wal_gap is not None:
+                    self._wal_gap.wait_for_reset()
+                if self._vacuums:
+                    self._run_vacuum()
+                self.busy_s += time.perf_counter() - began
 
     def _commit(self, group: list[Job[Any]]) -> None:
         notes, began = Notes(), time.perf_counter()
@@ -210,12 +278,17 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             now_ms = self._clock.wall_ms()
             changes = self._db.total_changes
+            jump_ms = self._clock_jumps.measure(now_ms)
+            if jump_ms:
+                group = [Job(lambda tx: self.on_clock_jump(tx, jump_ms), None), *group]
             if not self._run_together(group, notes, now_ms):
                 notes = notes.without_effects()
                 for job in group:
                     self._run_carefully(job, notes, now_ms)
             self._cache.end_transaction()
             self._db.execute("COMMIT")
+            if jump_ms:
+                self._clock_jumps.accept(jump_ms)
             self.commits += 1
             self.committed_callers += len(group)
             self.commit_times.observe(time.perf_counter() - began)
@@ -237,6 +310,8 @@ class Store:
             self._cache.clear()
             self._lookups.clear()
             self.failed_commits += 1
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+                self.disk.remove_reserve_file()
             self.failure = f"the database could not be written: {error}"
             notes = notes.without_effects()
             for job in group:

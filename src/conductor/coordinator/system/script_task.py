@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from conductor.coordinator.definitions.likely_mistakes import Script
 from conductor.coordinator.definitions.workflow_plan import SCRIPT_EVALUATORS
-from conductor.coordinator.system.script_runner import ScriptError, ScriptRequest
+from conductor.coordinator.system.script_runner import QuickRunTimeout, ScriptError, ScriptRequest
 from conductor.coordinator.system.system_task_result import SystemTaskResult, failed
 from conductor.protocol.json_types import Json, JsonObject
 
@@ -24,6 +25,30 @@ def run_script_task(kind: str, encoded_input: bytes, run: RunScript) -> SystemTa
 def describe_script_error(error: ScriptError) -> str:
     """Return Conductor's text for a script that failed."""
     return str(error) if error.overran else f"Error evaluating the script {error}"
+
+
+def find_syntax_errors(scripts: Sequence[Script], run: RunScript) -> list[str | None]:
+    """Return for each script why its engine cannot parse it, or None. The scripts do not run."""
+    errors: list[str | None] = []
+    try:
+        errors.extend(_find_syntax_error(script, run) for script in scripts)
+    except QuickRunTimeout:  # only a script that is made to be slow takes long to parse
+        errors += [None] * (len(scripts) - len(errors))
+    return errors
+
+
+def _find_syntax_error(script: Script, run: RunScript) -> str | None:
+    if script.language == "jq":
+        request = ScriptRequest("jq", f"empty | ({script.program}\n)", b"null")
+    else:
+        # An engine parses the whole program before it runs the first statement.
+        request = ScriptRequest("javascript", f"throw 0; {script.program}", b"{}")
+    try:
+        run(request)
+    except ScriptError as error:
+        reason = str(error).partition("\n")[0].removeprefix("jq: error: ").rstrip(":")
+        return reason if script.language == "jq" or "SyntaxError" in reason else None
+    return None
 
 
 def _run_inline(task_input: JsonObject, data: bytes, run: RunScript) -> SystemTaskResult:

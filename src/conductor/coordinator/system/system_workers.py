@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 import msgspec
 
 from conductor.coordinator.core import Core
+from conductor.coordinator.definitions.likely_mistakes import Script
 from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN, SYSTEM_TASKS
 from conductor.coordinator.limits import (
     HTTP_CALLS,
@@ -27,7 +28,12 @@ from conductor.coordinator.system import http_task_worker
 from conductor.coordinator.system.addresses import Addresses
 from conductor.coordinator.system.http_call import HttpAnswer, HttpCall, HttpFailure, HttpRequest
 from conductor.coordinator.system.script_runner import QuickRunTimeout, ScriptError, ScriptRequest, ScriptRunner
-from conductor.coordinator.system.script_task import RunScript, describe_script_error, run_script_task
+from conductor.coordinator.system.script_task import (
+    RunScript,
+    describe_script_error,
+    find_syntax_errors,
+    run_script_task,
+)
 from conductor.coordinator.system.start_tasks import run_start_task
 from conductor.coordinator.system.system_task_queue import (
     ConcurrentTaskQueue,
@@ -75,6 +81,7 @@ class SystemWorkers:
     async def start(self) -> None:
         """Continue with the system tasks that an earlier process left unfinished."""
         self._core.on_system_task = self._notice
+        self._core.find_syntax_errors = self._find_syntax_errors
         for task_type, domain in await self._core.write(lambda tx: _requeue_unfinished(self._core.tasks, tx)):
             self._notice(task_type, domain)
 
@@ -144,6 +151,12 @@ class SystemWorkers:
         except QuickRunTimeout:
             async with self._long_runs:
                 return await run_in_thread(lambda: work(self.scripts.run))
+
+    async def _find_syntax_errors(self, scripts: Sequence[Script]) -> list[str | None]:
+        if not scripts:
+            return []
+        async with self._quick_runs:
+            return await run_in_thread(lambda: find_syntax_errors(scripts, self.scripts.run_quickly))
 
     async def _evaluate_condition(self, task: JsonObject, kind: str) -> None:
         """Evaluate the script of a SWITCH or a loop, and let the workflow continue with its value."""

@@ -11,10 +11,12 @@
 - `scope`: looks up the names in `${...}`.
 - `operators`: starts a task that the flow has reached, with one function per task type.
 - `loop_retention`: removes the tasks of iterations that a loop does not keep.
+- `fast_loops`: finds loops that run without a pause.
 - `dynamic_tasks`: tasks that are created at run time: branches of a dynamic fork, and DYNAMIC tasks.
 - `retries`: decides how often and when a failed task is retried.
 - `effects`: carries out decisions: writes tasks, starts sub-workflows, ends workflows.
 - `start_chains`: limits workflows that start each other without waiting.
 - `workflow_actions`: actions on a whole workflow: terminate, pause, resume, retry, restart, rerun, skip.
+- `messages`: messages to running workflows, and which task takes them.
 - `workflow_signals`: finds the task that a signal completes, and makes the response.
 """

@@ -26,11 +26,14 @@ class _FailedHalfway(Exception):
     """An element was rejected after it had changed something."""
 
 
-def start_turn(executions: Executions, starts: Sequence[Start | ApiError], tx: Tx) -> list[str | ApiError]:
+def start_turn(
+    executions: Executions, starts: Sequence[Start | ApiError], started_by: str | None, tx: Tx
+) -> list[str | ApiError]:
     """Start workflows in the order of `starts` for about `TURN_S`, and at least one.
 
     Args:
         executions: The object that starts a single workflow.
+        started_by: The client, for the audit trail.
         starts: Start requests. An element that is already an error is returned unchanged.
         tx: The transaction.
 
@@ -40,13 +43,18 @@ def start_turn(executions: Executions, starts: Sequence[Start | ApiError], tx: T
     _note_unused_keys(tx, starts)
     try:
         with tx.savepoint():
-            return _start_each(executions, starts, tx)
+            return _start_each(executions, starts, started_by, tx)
     except _FailedHalfway:
-        return _start_each(executions, starts, tx, with_savepoints=True)
+        return _start_each(executions, starts, started_by, tx, with_savepoints=True)
 
 
 def _start_each(
-    executions: Executions, starts: Sequence[Start | ApiError], tx: Tx, *, with_savepoints: bool = False
+    executions: Executions,
+    starts: Sequence[Start | ApiError],
+    started_by: str | None,
+    tx: Tx,
+    *,
+    with_savepoints: bool = False,
 ) -> list[str | ApiError]:
     ends_s, results = time.thread_time() + TURN_S, list[str | ApiError]()
     for start in starts:
@@ -58,7 +66,7 @@ def _start_each(
         tx.cache.has_changes = False
         try:
             with tx.savepoint() if with_savepoints else contextlib.nullcontext():
-                results.append(tx.ids.workflow(executions.start(tx, start)))
+                results.append(tx.ids.workflow(executions.start(tx, start, started_by=started_by)))
         except ApiError as error:
             if tx.cache.has_changes and not with_savepoints:
                 raise _FailedHalfway from error

@@ -156,6 +156,7 @@ class Decider:
         if draft.open and draft.has_watched_task():
             self.end_due_waits()
             self.restart_switches()
+            self.pull_messages()
         self.process_ended_tasks()
         while draft.open and draft.has_watched_task() and self.can_continue() and self.check_waiting_tasks():
             self.process_ended_tasks()
@@ -403,6 +404,13 @@ class Decider:
         """Start those SWITCH tasks again that have waited for the value of a script."""
         for task in [task for task in self.draft.open.values() if task.type in ("SWITCH", "DECISION")]:
             self.draft.put(start_operator(self.draft, self.find_node(task), task))
+
+    def pull_messages(self) -> None:
+        """Give waiting messages to the PULL_WORKFLOW_MESSAGES tasks, in the order in which the tasks were scheduled."""
+        for task in [task for task in self.draft.open.values() if task.type == "PULL_WORKFLOW_MESSAGES"]:
+            after = start_operator(self.draft, self.find_node(task), task)
+            if after.terminal:
+                self.draft.put(after)
 
     def check_waiting_tasks(self) -> bool:
         """Check the tasks that wait for other tasks. Return whether one of them has changed."""

@@ -71,6 +71,8 @@ class Decision(Struct, kw_only=True, gc=False):
     #: Ids of ended sub-workflows that run again, because their parent runs again.
     resume_sub_workflows: list[str] = []
     failure_workflow: FailureWorkflow | None = None
+    #: Keys of the messages that tasks have taken. They are removed from the queue of the workflow.
+    taken_messages: list[int] = []
     #: When the next decision is due, if no task ends before.
     wait_until_ms: int | None = None
     #: The number of tasks created since the workflow last waited. If it is not 0, the next decision follows at once.
@@ -236,6 +238,13 @@ class Draft:
         except javascript_subset.EngineNeeded:
             self.questions[task.task_id] = script, data
             raise ScriptNeeded from None
+
+    def take_messages(self, count: int) -> list[dict[str, Any]]:
+        """Take up to `count` messages to the workflow, oldest first."""
+        taken = self.decision.taken_messages
+        messages = self.state.messages(len(taken), count)
+        taken += [message.key for message in messages]
+        return [message.body for message in messages]
 
     # -- writing
 

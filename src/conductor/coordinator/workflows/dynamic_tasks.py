@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from conductor.coordinator.definitions.validation import find_runtime_task_problem
 from conductor.coordinator.definitions.workflow_plan import TASK_TYPES, TaskNode, task_type
-from conductor.coordinator.language.expressions import shorten
+from conductor.coordinator.language.expressions import escape_expressions, shorten
 from conductor.coordinator.language.value_sizes import check_size
 from conductor.coordinator.limits import MAX_BRANCHES
 from conductor.coordinator.workflows.decision import Draft
@@ -73,7 +75,7 @@ def _make_alike(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]
     workflow, kind = given.get("forkTaskWorkflow"), given.get("forkTaskType") or "SIMPLE"
     name = given.get("forkTaskName") or (kind if kind != "SIMPLE" else node.ref)
     made = []
-    for index, one in enumerate(_check_number(node, given[_ALIKE])):
+    for index, one in enumerate(_check_number(node, _as_literal(given[_ALIKE]))):
         parameters = {**(one if isinstance(one, dict) else {"input": one}), "__index": index}
         task: dict[str, Any] = {
             "name": name if workflow is None else workflow,
@@ -111,6 +113,7 @@ def _read_tasks_and_inputs(node: TaskNode, given: Mapping[str, Any]) -> list[dic
             "Input to the dynamically forked tasks is not a map -> expecting a map of K,V  but found "
             f"{shorten(_java(inputs))}"
         )
+    inputs = _as_literal(inputs)
     return [_with_input(task, inputs.get(task["taskReferenceName"])) for task in _check_number(node, tasks)]
 
 
@@ -131,10 +134,18 @@ def _read_task_list(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, 
                 "taskReferenceName": task.get("referenceName") or "",
                 "type": task.get("type") or "SIMPLE",
             },
-            task.get("input"),
+            _as_literal(task.get("input")),
         )
         for task in _check_number(node, tasks)
     ]
+
+
+def _as_literal(data: Any) -> Any:
+    """Return the inputs of branches so that texts in them are not resolved: they may come from outside.
+
+    Otherwise, a client that chooses the input of a workflow could read its secrets with `${workflow.secrets.X}`.
+    """
+    return escape_expressions(data) if b"${" in msgspec.json.encode(data) else data
 
 
 def _has_reference(task: Any) -> bool:

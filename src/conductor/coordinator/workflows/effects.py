@@ -18,26 +18,30 @@ from conductor.coordinator.definitions.workflow_defs import check_workflow_def
 from conductor.coordinator.definitions.workflow_plan import OPERATORS_WITH_SCRIPTS, SYSTEM_TASKS, system_domain
 from conductor.coordinator.limits import MAX_SUB_WORKFLOW_DEPTH, MAX_VALUE_BYTES
 from conductor.coordinator.request_errors import ApiError, bad_request, conflict, not_found
-from conductor.coordinator.server_metrics import ENDED_TOTAL, STARTED_TOTAL
+from conductor.coordinator.server_metrics import ENDED_TOTAL, RETRIES_TOTAL, STARTED_TOTAL
 from conductor.coordinator.store.lookup import get_task, get_workflow, remove_task, workflow_data
 from conductor.coordinator.store.row_cache import CachedTask, CachedWorkflow
-from conductor.coordinator.store.rows import NEW_TASK, TaskData, TaskRow, WorkflowData, WorkflowRow
+from conductor.coordinator.store.rows import NEW_TASK, StepRow, TaskData, TaskRow, WorkflowData, WorkflowRow
 from conductor.coordinator.store.statements import (
     END_TASK_UNREAD,
     END_WORKFLOW_UNREAD,
     IDEMPOTENT_WORKFLOW,
     OPEN_TASKS_OF_WORKFLOW,
     PAYLOAD_OF_WORKFLOW,
+    RUNNING_CALLS,
     SET_WORKFLOW_RESULT,
     TASKS_WAITING_FOR_WORKFLOW,
 )
 from conductor.coordinator.store.transaction import EndedWorkflow, Tx
+from conductor.coordinator.tasks import task_steps
 from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.task_queue import TaskQueue, update_task_and_wake
+from conductor.coordinator.tasks.task_report import NewWait
 from conductor.coordinator.views.workflow_views import read_whole_workflow
-from conductor.coordinator.workflows import workflow_rate_limits
+from conductor.coordinator.workflows import messages, workflow_rate_limits
 from conductor.coordinator.workflows.decider import after_sub_workflow, initial_variables, workflow_input
 from conductor.coordinator.workflows.decision import Decision, SubWorkflowStart
+from conductor.coordinator.workflows.fast_loops import ROUNDS_BETWEEN_CHECKS, LoopRound
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
 from conductor.coordinator.workflows.start_chains import Chains, ends_a_wait
 from conductor.coordinator.workflows.state import TaskState, WorkflowState
@@ -48,6 +52,7 @@ from conductor.protocol.statuses import (
     TaskStatus,
     WorkflowStatus,
 )
+from conductor.protocol.steps import Step, StepKind
 from conductor.telemetry.tracing import is_traceparent
 
 logger = logging.getLogger(__name__)
@@ -67,6 +72,7 @@ NO_DOMAIN = "NO_DOMAIN"
 SCRIPT = TaskDef(name="script")
 
 _encode = msgspec.json.encode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Start(msgspec.Struct, rename="camel", kw_only=True):
@@ -121,7 +127,7 @@ class Effects:
 
     # -- a new workflow -------------------------------------------------------------------------------------------
 
-    def create(self, tx: Tx, start: Start, parent_task: int | None) -> CachedWorkflow:
+    def create(self, tx: Tx, start: Start, parent_task: int | None, started_by: str | None = None) -> CachedWorkflow:
         """Add a new workflow. The caller takes its first step."""
         snapshot = self._freeze(tx, start)
         definition = snapshot.definition
@@ -149,6 +155,7 @@ class Effects:
             variables=_encode(variables),
             task_to_domain=_encode(task_to_domain) if task_to_domain else None,
             created_by=start.created_by,
+            started_by=started_by,
         )
         if row.idempotency_key is not None:
             tx.cache.unused_keys.discard((row.name, row.idempotency_key))
@@ -182,6 +189,8 @@ class Effects:
         if decision.variables is not None or decision.input is not None:
             new = {"variables": decision.variables, "input": decision.input}
             live.update(tx, **{name: _encode(value) for name, value in new.items() if value is not None})
+        if decision.taken_messages:
+            messages.remove(tx, decision.taken_messages)
         touched = [self._start_sub_workflow(tx, live, state, start) for start in decision.start_sub_workflows]
         if rejected:
             touched.append(live.row.pk)
@@ -273,6 +282,10 @@ class Effects:
             task_def = SCRIPT
         type_pk = get_task_type_pk(tx, task.name) if queue is None else queue.type
         row = _new_row(tx, live.row, task, task_def, type_pk, None if queue is None else queue.queue)
+        if row.retried_task is not None:
+            tx.notes.count((RETRIES_TOTAL.name, task.name))
+        if row.retried_task is not None and (line := task_steps.inherit(tx, live, row.retried_task)):
+            row = replace(row, **line)
         output = _encode(task.output) if task.output else None
         new = CachedTask(
             row, TaskData(_encode(task.input), output, task.reason, None, definition), task.name, is_stored=False
@@ -330,6 +343,10 @@ class Effects:
             columns["scheduled_ms"] = task.scheduled_ms
             columns["first_scheduled_ms"] = task.first_scheduled_ms
             columns["callback_after_s"] = _callback_after_s(task)
+        if task.iteration // ROUNDS_BETWEEN_CHECKS > before.iteration // ROUNDS_BETWEEN_CHECKS:
+            tx.notes.loop_rounds.append(
+                LoopRound(tx.ids.workflow(live.row.pk), live.row.name, task.ref, task.iteration)
+            )
         if task.input is not before.input:
             columns["input"] = _encode(task.input)
         if task.output is not before.output:
@@ -497,6 +514,9 @@ class Effects:
     def _end_parent_task(self, tx: Tx, row: WorkflowRow, output: dict[str, Any], reason: str | None) -> list[int]:
         """End the task that a sub-workflow was started for. Return the parent, which must be decided."""
         parent = get_task(tx, row.parent_task)
+        if parent is not None and parent.step_count:
+            self._end_call(tx, row, parent, output, reason)
+            return []
         # The task may have been started again, and wait for another sub-workflow now.
         if parent is None or parent.terminal or parent.sub_workflow != row.pk:
             return []
@@ -507,6 +527,92 @@ class Effects:
         )
         self._update(tx, live, task, after)
         return [parent.workflow]
+
+    # -- messages and workflows that durable steps wait for --------------------------------------------------------
+
+    def begin_wait(self, tx: Tx, wait: NewWait) -> list[int]:
+        """Start the workflow of a new durable step, or give it a message that has arrived before.
+
+        Return the workflows that must be decided because of it.
+        """
+        live, task = tx.cache.get_task(tx, wait.workflow, wait.task)
+        if wait.step.kind is StepKind.MESSAGE:
+            self.give_message(tx, live, task, wait.step.name)
+            return []
+        try:
+            child = self.create(tx, self._make_call(tx, live, wait.step), task.row.pk)
+        except (ApiError, msgspec.DecodeError) as error:
+            name = wait.step.workflow_name or wait.step.name
+            why = error.in_one_line() if isinstance(error, ApiError) else f"its input is not a JSON object: {error}"
+            message = f"workflow {name} could not be started: {why}"
+            self._end_wait(tx, live, task_steps.find_step(tx, wait), None, message)
+            return []
+        task_steps.set_called_workflow(tx, wait, child.row.pk)
+        live.update(tx, has_calls=1)
+        return [child.row.pk]
+
+    def _make_call(self, tx: Tx, live: CachedWorkflow, step: Step) -> Start:
+        row = live.row
+        if len(list(ancestors(tx, row))) >= MAX_SUB_WORKFLOW_DEPTH:
+            raise bad_request(f"workflows are nested more than {MAX_SUB_WORKFLOW_DEPTH} deep")
+        return Start(
+            name=step.workflow_name or step.name,
+            version=step.version,
+            input=_decode_object(step.result_json or b"{}"),
+            correlation_id=row.correlation_id,
+            traceparent=row.traceparent,
+            priority=row.priority,
+            task_to_domain=_decode_object(live.data.task_to_domain or b"{}"),
+        )
+
+    def give_message(self, tx: Tx, live: CachedWorkflow, task: CachedTask, name: str) -> bool:
+        """Give a stored message to the durable step of a task that waits for its name. Return whether one was given."""
+        step = task_steps.find_message_wait(tx, task.row, name)
+        taken = messages.take(tx, live.row.pk, name) if step is not None else []
+        if taken:
+            self._end_wait(tx, live, step, _encode(taken[0]["payload"]))
+        return bool(taken)
+
+    def _end_call(
+        self, tx: Tx, child: WorkflowRow, parent: TaskRow, output: dict[str, Any], reason: str | None
+    ) -> None:
+        """End the durable step that waits for a workflow."""
+        live = tx.cache.workflow(tx, parent.workflow)
+        step = task_steps.find_call(tx, child.pk)
+        if live is None or step is None:
+            return
+        if child.status == WorkflowStatus.COMPLETED:
+            self._end_wait(tx, live, step, _encode(output))
+        else:
+            message = f"workflow {_title(tx, child)} is {child.status}: {find_innermost_reason(reason)}"
+            has_ended_with_parent = child.status == WorkflowStatus.TERMINATED and live.row.terminal
+            error_type = task_steps.ENDED_WITH_PARENT if has_ended_with_parent else ""
+            self._end_wait(tx, live, step, None, message, error_type)
+
+    def end_removed_call(self, tx: Tx, row: WorkflowRow) -> None:
+        """Fail the durable step that waits for a running workflow, because the workflow is removed."""
+        parent = get_task(tx, row.parent_task)
+        if parent is not None and parent.step_count:
+            removed = replace(row, status=WorkflowStatus.TERMINATED)
+            self._end_call(tx, removed, parent, {}, "the workflow was removed")
+
+    def _end_wait(
+        self,
+        tx: Tx,
+        live: CachedWorkflow,
+        step: StepRow | None,
+        result: bytes | None,
+        message: str | None = None,
+        error_type: str = "",
+    ) -> None:
+        """End the wait of a durable step, and wake its task, which may be a later attempt than the one that waited."""
+        if step is None:
+            return
+        grown_by = task_steps.end_wait(tx, step, result, message, error_type)
+        for task in list(live.queued.values()):
+            if task.row.step_line == step.line:
+                live.update_task(tx, task, step_bytes=task.row.step_bytes + grown_by)
+                self._queue.wake_suspended(tx, live, task)
 
     def reopen(
         self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot | None, correlation_id: str | None = None
@@ -554,6 +660,8 @@ class Effects:
             tx.run(END_TASK_UNREAD, tx.now_ms, task_row.pk)
             if task_row.sub_workflow is not None:
                 children.append(task_row.sub_workflow)
+        if row.has_calls:
+            children += tx.rows(RUNNING_CALLS, row.pk)
         tx.run(SET_WORKFLOW_RESULT, b"{}", reason, row.pk)
         tx.run(END_WORKFLOW_UNREAD, tx.now_ms, tx.now_ms, row.pk)
         tx.cache.drop(row.pk)
@@ -561,12 +669,20 @@ class Effects:
         _note_end(tx, row, WorkflowStatus.FAILED, reason)
         touched = workflow_rate_limits.leave_line(tx, row.pk)
         parent = get_task(tx, row.parent_task)
+        if parent is not None and parent.step_count:
+            self._end_call(tx, replace(row, status=WorkflowStatus.FAILED), parent, {}, reason)
+            return touched, children
         if parent is None or parent.terminal:
             return touched, children
         live, task = tx.cache.get_task(tx, parent.workflow, parent.pk)
         why = f"Sub workflow {_title(tx, row)} failure reason: {reason}"
         self._queue.end_task(tx, live, task, TaskStatus.FAILED, why)
         return [*touched, parent.workflow], children
+
+
+def find_innermost_reason(reason: str | None) -> str:
+    """Return the last part of a failure reason that names a chain of sub-workflows."""
+    return (reason or "no reason given").rpartition(" failure reason: ")[2]
 
 
 def _title(tx: Tx, row: WorkflowRow) -> str:
@@ -579,7 +695,8 @@ def _note_end(tx: Tx, row: WorkflowRow, status: WorkflowStatus, reason: str | No
     tx.notes.has_ended = True
     tx.notes.count((ENDED_TOTAL.name, row.name, status))
     if status != WorkflowStatus.COMPLETED or logger.isEnabledFor(logging.INFO):
-        tx.notes.ended.append(EndedWorkflow(tx.ids.workflow(row.pk), row.name, status, reason))
+        workflow_id = tx.ids.workflow(row.pk)
+        tx.notes.ended.append(EndedWorkflow(workflow_id, row.name, status, reason, row.traceparent))
 
 
 def _reject(tx: Tx, task: TaskState, problem: str) -> TaskState:

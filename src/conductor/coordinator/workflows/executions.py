@@ -21,13 +21,14 @@ from msgspec.structs import replace
 from conductor.coordinator.definitions.definition_snapshots import Snapshot, Snapshots
 from conductor.coordinator.definitions.task_defs import get_task_def
 from conductor.coordinator.definitions.workflow_plan import SCRIPT_OPERATORS
+from conductor.coordinator.language.value_sizes import TooLarge, check_size
 from conductor.coordinator.limits import (
     MAX_CRASHES_PER_WORKFLOW,
     STEPS_PER_TRANSACTION,
     STEPS_PER_TRANSACTION_S,
     TURN_S,
 )
-from conductor.coordinator.request_errors import ApiError
+from conductor.coordinator.request_errors import ApiError, bad_request, conflict
 from conductor.coordinator.store.lookup import get_task, get_workflow, remove_workflow
 from conductor.coordinator.store.row_cache import CachedWorkflow
 from conductor.coordinator.store.rows import WorkflowRow
@@ -36,6 +37,7 @@ from conductor.coordinator.store.statements import (
     MARK_FOR_TERMINATION,
     MARKED_FOR_TERMINATION,
     REASON_OF_TERMINATION,
+    RUNNING_CALLS,
     UNMARK_FOR_TERMINATION,
     WORKFLOW,
 )
@@ -43,12 +45,12 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import is_fault_of_file
 from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.task_queue import TaskQueue
-from conductor.coordinator.tasks.task_report import Report
-from conductor.coordinator.workflows import workflow_actions, workflow_rate_limits
+from conductor.coordinator.tasks.task_report import NewWait, Report
+from conductor.coordinator.workflows import messages, workflow_actions, workflow_rate_limits
 from conductor.coordinator.workflows.decider import decide, find_needed_script
 from conductor.coordinator.workflows.decision import Decision
 from conductor.coordinator.workflows.effects import Effects, Start, ancestors, find_idempotent, next_workflow_wake
-from conductor.coordinator.workflows.state import WorkflowState
+from conductor.coordinator.workflows.state import WorkflowState, no_messages
 from conductor.coordinator.workflows.stored_tasks import StoredTasks
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
 from conductor.protocol.wire import MAX_REASON_CHARS
@@ -65,6 +67,9 @@ REOPENING: dict[str, workflow_actions.Action] = {
 #: A function that changes one workflow, and returns the workflows that must be decided because of it.
 Step = Callable[[Tx, int], list[int]]
 
+#: A function that may give a stored message to a task that waits for its name (see `messages.take`).
+OnMessage = Callable[[Tx, int, str | None], None]
+
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -75,17 +80,22 @@ class Executions:
         self._queue = queue
         self._snapshots = snapshots
         self._effects = Effects(queue, snapshots, poll_data)
+        #: Called with a workflow and the name of a message to it that was just stored, before the decider sees it.
+        self.on_message: OnMessage = self._give_message
 
     # -- starting -------------------------------------------------------------------------------------------------
 
-    def start(self, tx: Tx, start: Start, starter: WorkflowRow | None = None) -> int:
-        """Start a workflow, take its first step, and return its key. `starter` is the workflow that starts it."""
+    def start(self, tx: Tx, start: Start, starter: WorkflowRow | None = None, started_by: str | None = None) -> int:
+        """Start a workflow, take its first step, and return its key. `starter` is the workflow that starts it.
+
+        `started_by` is the client for the audit trail, as `audit.encode_actor` returns it.
+        """
         present = find_idempotent(tx, start) if start.idempotency_key else None
         if present is not None:
             return present.pk
         chains = self._effects.chains
         family = None if starter is None else chains.family_of(ancestors(tx, starter))
-        pk = self._effects.create(tx, start, None).row.pk
+        pk = self._effects.create(tx, start, None, started_by).row.pk
         if family is not None:
             chains.add(family, pk)
         moved = self.guarded(tx, pk, self._step)
@@ -163,9 +173,18 @@ class Executions:
             return self._decide(tx, live, self._snapshots.get(tx, live.row.snapshot), None)
         return self.act_on(tx, live.row.pk, REOPENING[waiting.action], had_ended=waiting.status, **waiting.options)
 
+    def begin_waits(self, tx: Tx, waits: Iterable[NewWait]) -> list[int]:
+        """Start the workflows that new durable steps wait for, and give them messages that have arrived before.
+
+        Return the workflows that must be decided because of it.
+        """
+        return [pk for wait in waits for pk in self._effects.begin_wait(tx, wait)]
+
     def remove(self, tx: Tx, row: WorkflowRow) -> None:
         """Remove a workflow, whether it has ended or not."""
         following = [] if row.terminal else workflow_rate_limits.leave_line(tx, row.pk)
+        if not row.terminal and row.parent_task is not None:
+            self._effects.end_removed_call(tx, row)
         remove_workflow(tx, row.pk)
         self.advance(tx, following)
 
@@ -175,6 +194,61 @@ class Executions:
         if live is None:
             raise LookupError(f"workflow {pk} is not in the database")
         return live
+
+    # -- messages and variables -----------------------------------------------------------------------------------
+
+    def send(self, tx: Tx, row: WorkflowRow, payload: dict[str, Any]) -> str:
+        """Send a message to a running workflow, give it to the task that waits for it, and return its id.
+
+        Raises:
+            ApiError: The workflow is not RUNNING, or it cannot accept the message.
+        """
+        if row.status != WorkflowStatus.RUNNING:
+            raise conflict(
+                f"Workflow {tx.ids.workflow(row.pk)} is not in RUNNING state (current: {row.status}), "
+                "so it accepts no messages"
+            )
+        message_id = messages.add(tx, row.pk, payload)
+        self.on_message(tx, row.pk, messages.name_of(payload))
+        self.advance(tx, [row.pk])
+        return message_id
+
+    def _give_message(self, tx: Tx, workflow: int, name: str | None) -> None:
+        """Give a message that was just stored to the first task with a durable step that waits for its name."""
+        live = self.get_cached(tx, workflow)
+        if name is None or not any(task.row.step_count for task in live.queued.values()):
+            return
+        for _, task in sorted(live.queued.items()):
+            if self._effects.give_message(tx, live, task, name):
+                return
+
+    def set_variables(
+        self, tx: Tx, row: WorkflowRow, variables: Mapping[str, Any], *, extends_lists: bool = False
+    ) -> None:
+        """Set variables of a workflow that has not ended, and decide the workflow again.
+
+        Args:
+            tx: The transaction.
+            row: The workflow.
+            variables: The new values. Other variables keep their values.
+            extends_lists: Whether a list is appended to a variable that is a list.
+        """
+        if row.terminal:
+            raise conflict(f"workflow {tx.ids.workflow(row.pk)} has ended ({row.status}), so its variables are final")
+        live = self.get_cached(tx, row.pk)
+        values = _decode(live.data.variables or b"{}")
+        for name, value in variables.items():
+            before = values.get(name)
+            if extends_lists and isinstance(before, list) and isinstance(value, list):
+                value = [*before, *value]
+            values[name] = value
+        try:
+            check_size("the variables of this workflow", values)
+        except TooLarge as error:
+            raise bad_request(str(error)) from error
+        live.update(tx, variables=msgspec.json.encode(values))
+        tx.notes.changed_workflows.add(row.pk)
+        self.advance(tx, [row.pk])
 
     # -- scripts --------------------------------------------------------------------------------------------------
 
@@ -472,9 +546,11 @@ class Executions:
         self.advance(tx, (), TURN_S)
 
     def _mark_children(self, tx: Tx, pk: int, decision: Decision) -> None:
-        if decision.terminate_sub_workflows:
+        children = [tx.ids.workflow_pk(child) or 0 for child in decision.terminate_sub_workflows]
+        if decision.workflow_status in TERMINAL_WORKFLOW_STATUSES and self.get_cached(tx, pk).row.has_calls:
+            children += tx.rows(RUNNING_CALLS, pk)
+        if children:
             why = f"reason: {decision.reason}" if decision.reason else f"status {decision.workflow_status}"
-            children = [tx.ids.workflow_pk(child) or 0 for child in decision.terminate_sub_workflows]
             self._mark_for_termination(tx, pk, children, why)
 
     def _mark_for_termination(self, tx: Tx, parent: int, children: Sequence[int], why: str) -> None:
@@ -528,6 +604,7 @@ def load_state(tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> WorkflowStat
         priority=row.priority,
         restless=row.restless,
         registered=partial(_registered, tx),
+        messages=no_messages if snapshot.plan.has_only_worker_tasks else partial(messages.read, tx, row.pk),
     )
 
 

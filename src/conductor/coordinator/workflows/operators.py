@@ -22,6 +22,7 @@ from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
 from conductor.coordinator.language.expressions import resolve, shorten, to_text
 from conductor.coordinator.language.value_sizes import TooLarge, check_size
+from conductor.coordinator.limits import MAX_MESSAGE_BATCH
 from conductor.coordinator.workflows.decision import Draft, ScriptNeeded, SubWorkflowStart
 from conductor.coordinator.workflows.dynamic_tasks import FORKED_DEFINITIONS, FORKED_TASKS, FlowError, branches
 from conductor.coordinator.workflows.scope import Scope
@@ -227,6 +228,27 @@ def wait(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
     return replace(task, status=TaskStatus.IN_PROGRESS, wait_until_ms=at_ms)
 
 
+def pull_messages(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
+    """Take the oldest messages to the workflow. Wait if there are none, unless the input `blocking` is false."""
+    messages = draft.take_messages(_batch_size(task.input.get("batchSize")))
+    if not messages and task.input.get("blocking") is not False:
+        return replace(task, status=TaskStatus.IN_PROGRESS)
+    return _completed(draft, task, output={"messages": messages, "count": len(messages)})
+
+
+def _batch_size(given: Any) -> int:
+    """Return how many messages a task takes. As on Conductor, a number outside 1 to 100 is replaced by the nearest."""
+    if given is None:
+        return 1
+    try:
+        number = int(given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OperatorError(
+            f"batchSize is '{shorten(given)}'; it must be a number from 1 to {MAX_MESSAGE_BATCH}"
+        ) from error
+    return min(max(number, 1), MAX_MESSAGE_BATCH)
+
+
 def sub_workflow(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """Start another workflow and wait for its end."""
     parameters = node.task.get("subWorkflowParam") or {}
@@ -330,6 +352,7 @@ OPERATORS: dict[str, Start] = {
     "TERMINATE": terminate,
     "WAIT": wait,
     "HUMAN": human,
+    "PULL_WORKFLOW_MESSAGES": pull_messages,
     "NOOP": noop,
     "HTTP": http,
     "INLINE": simple,

@@ -23,7 +23,7 @@ from conductor.coordinator.workflows.state import TaskState
 #: The maximum number of workflows, and of families, that are kept in memory.
 REMEMBERED = MAX_CHAINED_STARTS
 #: Task types that end without an external event. DYNAMIC is not one of them, because it may become a worker task.
-_WITHOUT_WAIT = frozenset(TASK_TYPES) - {"SIMPLE", "DYNAMIC", "WAIT", "HUMAN", "HTTP"}
+_WITHOUT_WAIT = frozenset(TASK_TYPES) - {"SIMPLE", "DYNAMIC", "WAIT", "HUMAN", "PULL_WORKFLOW_MESSAGES", "HTTP"}
 
 
 class Chains:

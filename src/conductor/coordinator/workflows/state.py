@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -181,6 +181,20 @@ class TaskList:
         return next(reversed(self._by_id.values()), None)
 
 
+class Message(NamedTuple):
+    """A message to a workflow."""
+
+    #: The key of its row.
+    key: int
+    #: The message as it stands in the output of a task: `id`, `workflowId`, `payload` and `receivedAt`.
+    body: dict[str, Any]
+
+
+def no_messages(_skip: int, _count: int) -> Sequence[Message]:
+    """Return an empty list: the workflow has no messages."""
+    return ()
+
+
 def _unregistered(_name: str) -> None:
     """Return None: no task type is registered."""
 
@@ -205,6 +219,9 @@ class WorkflowState(Struct, frozen=True, kw_only=True, gc=False):
     restless: int = 0
     #: Returns the task definition that is registered now, or None.
     registered: Callable[[str], Mapping[str, Any] | None] = _unregistered
+    #: Takes two numbers, `skip` and `count`. Returns up to `count` messages to the workflow, oldest first, without the
+    #: first `skip`.
+    messages: Callable[[int, int], Sequence[Message]] = no_messages
 
     @property
     def definition(self) -> Mapping[str, Any]:

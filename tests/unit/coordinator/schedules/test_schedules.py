@@ -13,12 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conductor.coordinator.http.routes.metrics import LATE_AFTER_MS
 from conductor.coordinator.limits import MAX_MISSED_COUNTED
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.schedules import schedule_store
 from conductor.coordinator.schedules.cron_schedule import Schedule, next_due_times
+from conductor.coordinator.schedules.schedule_warnings import find_schedule_warnings
 from conductor.coordinator.server_metrics import MISSED_TOTAL
 from conductor.coordinator.store.sql import SCHEMA_VERSION
+from conductor.coordinator.store.statements import LATE_DUE_TIMES, PAUSE_SCHEDULES
 from conductor.coordinator.views import search_query
 from conductor.testing import FakeClock
 from tests.unit.coordinator.core_harness import Harness, simple
@@ -446,10 +449,18 @@ def test_a_file_of_the_version_before_gets_the_tables(tmp_path: Path) -> None:
         "turn",
         "termination",
         "epoch",
+        "workflow_message",
+        "step",
+        "api_key_secret",
+        "api_key",
+        "audit",
     )
     tables = "".join(f"DROP TABLE {table};" for table in new)
     tasks = "DROP INDEX task_sub_workflow; ALTER TABLE task_data DROP COLUMN definition;"
     tasks += "ALTER TABLE workflow DROP COLUMN traceparent; ALTER TABLE task DROP COLUMN granted_for;"
+    tasks += "ALTER TABLE workflow DROP COLUMN has_calls; ALTER TABLE workflow_data DROP COLUMN started_by;"
+    for column in ("step_line", "step_count", "step_bytes", "suspended"):
+        tasks += f"ALTER TABLE task DROP COLUMN {column};"
     db.executescript(f"{tables} {tasks} PRAGMA user_version = 2;")
     db.close()
     board = Board(tmp_path / "a.db")
@@ -493,3 +504,47 @@ def test_no_moment_is_acted_on_twice_whatever_happens_to_clock_and_process(
     assert found == sorted(set(found))
     if catch_up:
         assert found == list(range(1, len(found) + 1))
+
+
+def test_a_schedule_that_is_probably_a_mistake_is_accepted_with_a_warning_u1_12_u4_78() -> None:
+    board = Board()
+
+    def save(name: str, **fields: Any) -> list[str]:
+        board.save(name, **fields)
+        return board.harness.store.call(lambda tx: find_schedule_warnings(tx, schedule_store.load(tx, name)))
+
+    assert save("good") == []
+    (unknown,) = save("misspelt", startWorkflowRequest={"name": "reprot"})
+    assert unknown.startswith("schedule misspelt: there is no workflow 'reprot', so every run fails")
+    assert unknown.endswith("did you mean 'report'?")
+    assert save("newer", startWorkflowRequest={"name": "report", "version": 7}) == [
+        "schedule newer: workflow 'report' has no version 7, so every run fails until it is registered"
+    ]
+    inline = {"name": "own", "tasks": [simple("work")]}
+    assert save("inline", startWorkflowRequest={"name": "own", "workflowDef": inline}) == []
+    assert save("twin", cron="0  * * * * *") == [
+        "schedule twin: schedule 'good' starts workflow 'report' with the same input at the same times"
+    ]
+    assert save("other input", startWorkflowRequest={"name": "report", "input": {"a": 1}}) == []
+    assert save("both", cron="0 0 3 * * *", cronSchedules=[{"cronExpression": "0 0 4 * * *"}]) == [
+        "schedule both: cronExpression '0 0 3 * * *' has no effect, because cronSchedules is set"
+    ]
+
+
+def test_due_times_without_a_start_are_late_unless_all_schedules_are_paused_o08() -> None:
+    board = Board()
+    board.save("first")
+    board.save("second", "0 0 * * * *")
+    store = board.harness.store
+
+    def count_late() -> int | None:
+        return store.call(lambda tx: tx.first(LATE_DUE_TIMES, tx.now_ms - LATE_AFTER_MS))
+
+    board.clock.advance(70)
+    assert count_late() == 0
+    board.clock.advance(1)
+    assert count_late() == 1
+    board.clock.advance(3600)
+    assert count_late() == 2
+    store.call(lambda tx: tx.run(PAUSE_SCHEDULES))
+    assert count_late() == 0

@@ -21,7 +21,8 @@ def registered(harness: Harness) -> None:
 
 def start(harness: Harness, *starts: Start | ApiError) -> list[Any]:
     """Start the workflows in one turn. Return the id of each, or the status of its error."""
-    results = harness.store.call(lambda tx: bulk_start.start_turn(harness.core.workflows.executions, starts, tx))
+    executions = harness.core.workflows.executions
+    results = harness.store.call(lambda tx: bulk_start.start_turn(executions, starts, None, tx))
     return [result.status if isinstance(result, ApiError) else result for result in results]
 
 

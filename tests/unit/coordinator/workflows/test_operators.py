@@ -83,6 +83,19 @@ class TestDynamicFork:
         assert do_all(harness) == 3
         assert list(harness.workflow(workflow)["output"]) == ["_work_0", "_work_1", "_work_2"]
 
+    def test_texts_in_the_inputs_of_branches_are_not_resolved(self, harness: Harness) -> None:
+        """The inputs may come from a client that must not read secrets or the inputs of others."""
+        text = "${workflow.secrets.KEY} $${x} ${workflow.input.private}"
+        data = {"a": text, "b": [{"c": text}]}
+        given = {"private": 1, "tasks": [task("listed")], "ins": {"listed": data}, "many": [data]}
+        harness.workflow_def("listed", LISTED, JOIN)
+        harness.workflow_def("alike", alike(forkTaskName="work", forkTaskInputs="${workflow.input.many}"), JOIN)
+        found = by_ref(harness, harness.start("listed", input=given))
+        assert found["listed"]["inputData"] == data
+        found = by_ref(harness, harness.start("alike", input=given))
+        assert found["_work_0"]["inputData"] == {**data, "__index": 0}
+        assert {polled["inputData"]["a"] for polled in harness.poll(count=2)} == {text}
+
     @pytest.mark.parametrize(("version", "expected"), [(None, 2), (1, 1), ("1", 1)])
     def test_sub_workflows_as_branches(self, harness: Harness, version: Any, expected: int) -> None:
         for number in (1, 2):

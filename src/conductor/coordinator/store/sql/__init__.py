@@ -8,7 +8,8 @@ from importlib.resources import files
 def _load() -> dict[str, str]:
     named: dict[str, str] = {}
     for file in (
-        "tasks.sql", "workflows.sql", "definitions.sql", "schedules.sql", "settings.sql", "events.sql", "views.sql",
+        "tasks.sql", "steps.sql", "workflows.sql", "definitions.sql", "schedules.sql", "settings.sql", "events.sql",
+        "messages.sql", "views.sql", "keys.sql", "audit.sql",
     ):  # fmt: skip
         for name, statement in _chunks(file, "-- name: "):
             if name in named:
@@ -24,7 +25,7 @@ def _chunks(file: str, mark: str) -> list[tuple[str, str]]:
 
 
 #: The version of `schema.sql`.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 #: The schema of a new file.
 SCHEMA = files(__name__).joinpath("schema.sql").read_text("utf-8")
 #: The scripts that migrate a file from version n to n + 1.

@@ -2,6 +2,14 @@
 -- Store the secret of a new file.
 INSERT OR IGNORE INTO meta (key, value) VALUES ('secret', ?)
 
+-- name: replica place
+-- The number of the last replica of this database at a URL; the parameter is the digest of the URL.
+SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'replica:' || ?
+
+-- name: set replica place
+-- Record the number of the last replica of this database at a URL.
+INSERT INTO meta (key, value) VALUES ('replica:' || ?, CAST(? AS TEXT)) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+
 -- name: in use
 -- Whether the file is marked as in use. The mark remains if the process dies, and in a copy of a file in use.
 SELECT 1 FROM meta WHERE key = 'in use'
@@ -29,6 +37,17 @@ SELECT name, seq FROM sqlite_sequence
 -- name: add epoch
 -- Record the start of a coordinator.
 INSERT INTO epoch (first_workflow, first_task, first_run, nonce) VALUES (?, ?, ?, ?)
+
+-- name: add restored epoch
+-- Record that the file was restored. Restarts of the coordinator that it was copied from stay below the new number.
+INSERT INTO epoch (number, first_workflow, first_task, first_run, nonce)
+VALUES ((SELECT coalesce(max(number), 0) + 1000 FROM epoch), ?, ?, ?, ?)
+
+-- name: restored state
+-- The time of the newest change, and the numbers of running workflows and of tasks that workers hold.
+SELECT (SELECT max(at_ms) FROM (SELECT max(updated_ms) AS at_ms FROM workflow UNION ALL SELECT max(updated_ms) FROM task)),
+       (SELECT count(*) FROM workflow WHERE ended_ms IS NULL),
+       (SELECT count(*) FROM task WHERE lease_until_ms IS NOT NULL)
 
 -- name: epochs
 -- Every start of a coordinator.
@@ -88,6 +107,10 @@ SELECT body FROM workflow_def WHERE name = ? ORDER BY version DESC LIMIT 1
 -- name: workflow definitions
 -- Every version of every workflow definition.
 SELECT body FROM workflow_def ORDER BY name, version
+
+-- name: workflow definition names
+-- The names of all workflow definitions.
+SELECT DISTINCT name FROM workflow_def ORDER BY name
 
 -- name: workflow definition versions
 -- Every version of a workflow definition.

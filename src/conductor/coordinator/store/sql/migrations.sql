@@ -97,3 +97,66 @@ CREATE TABLE termination (
   reason TEXT NOT NULL
 );
 ALTER TABLE event ADD COLUMN actions BLOB;
+
+-- from: 6
+CREATE INDEX IF NOT EXISTS task_by_hand ON task (scheduled_ms, pk)
+WHERE operator IN ('HUMAN', 'WAIT') AND ended_ms = 0 AND due_at_ms IS NULL;
+CREATE INDEX IF NOT EXISTS workflow_failed ON workflow (ended_ms) WHERE status IN ('FAILED', 'TIMED_OUT');
+CREATE TABLE IF NOT EXISTS workflow_message (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  workflow INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  name TEXT,
+  received_ms INTEGER NOT NULL,
+  payload BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS workflow_message_of ON workflow_message (workflow, pk);
+ALTER TABLE workflow ADD COLUMN has_calls INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE task ADD COLUMN step_line INTEGER;
+ALTER TABLE task ADD COLUMN step_count INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE task ADD COLUMN step_bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE task ADD COLUMN suspended INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE step (
+  pk INTEGER PRIMARY KEY,
+  line INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  state TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,
+  result BLOB,
+  started_ms INTEGER NOT NULL,
+  ended_ms INTEGER,
+  due_at_ms INTEGER,
+  workflow INTEGER
+);
+CREATE UNIQUE INDEX step_key ON step (line, name, number);
+CREATE INDEX step_waiting ON step (line) WHERE ended_ms IS NULL;
+CREATE INDEX step_workflow ON step (workflow) WHERE workflow IS NOT NULL;
+ALTER TABLE workflow_data ADD COLUMN started_by TEXT;
+CREATE TABLE api_key (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  roles TEXT NOT NULL,
+  task_types TEXT,
+  created_ms INTEGER NOT NULL
+);
+CREATE TABLE api_key_secret (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  key INTEGER NOT NULL REFERENCES api_key,
+  digest BLOB NOT NULL,
+  created_ms INTEGER NOT NULL,
+  expires_ms INTEGER
+);
+CREATE TABLE audit (
+  pk INTEGER PRIMARY KEY,
+  at_ms INTEGER NOT NULL,
+  action TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  worker_id TEXT,
+  workflow INTEGER,
+  subject TEXT NOT NULL,
+  reason TEXT
+);
+CREATE INDEX audit_time ON audit (at_ms, pk);
+CREATE INDEX audit_workflow ON audit (workflow) WHERE workflow IS NOT NULL;

@@ -40,6 +40,11 @@ DELETE FROM schedule_due WHERE schedule = ?
 SELECT schedule, position, at_ms FROM schedule_due
 WHERE at_ms <= ? AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'schedules paused') ORDER BY at_ms LIMIT ?
 
+-- name: late due times
+-- How many due times are older than a time, unless all schedules are paused.
+SELECT count(*) FROM schedule_due
+WHERE at_ms < ? AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'schedules paused')
+
 -- name: earliest due
 -- The earliest due time of all schedules.
 SELECT min(at_ms) FROM schedule_due

@@ -1,4 +1,4 @@
--- The whole schema, version 6. All keys are integers; public ids are derived from them (ids.py).
+-- The whole schema, version 7. All keys are integers; public ids are derived from them (ids.py).
 -- The rows that change often (task, workflow) are small, because their JSON is stored in *_data. Most indexes contain
 -- only unfinished tasks and workflows, so that the cost of a task does not grow with the number of finished ones.
 
@@ -79,11 +79,13 @@ CREATE TABLE workflow (
   wake_at_ms INTEGER,              -- when its timeout or the wait of one of its tasks is due
   last_task INTEGER,               -- the task that was scheduled last
   restless INTEGER NOT NULL DEFAULT 0,     -- number of tasks created since it last waited
-  traceparent TEXT                 -- W3C trace context of the start request
+  traceparent TEXT,                -- W3C trace context of the start request
+  has_calls INTEGER NOT NULL DEFAULT 0     -- 1: a durable step of one of its tasks has started a workflow
 );
 CREATE INDEX workflow_open ON workflow (name, pk) WHERE ended_ms IS NULL;
 CREATE INDEX workflow_wake ON workflow (wake_at_ms) WHERE wake_at_ms IS NOT NULL;
 CREATE INDEX workflow_ended ON workflow (ended_ms) WHERE ended_ms IS NOT NULL;
+CREATE INDEX workflow_failed ON workflow (ended_ms) WHERE status IN ('FAILED', 'TIMED_OUT');
 CREATE INDEX workflow_correlated ON workflow (correlation_id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX workflow_idempotent ON workflow (name, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX workflow_snapshot ON workflow (snapshot);
@@ -113,7 +115,8 @@ CREATE TABLE workflow_data (
   task_to_domain BLOB,
   reason TEXT,
   created_by TEXT,
-  failed_task INTEGER
+  failed_task INTEGER,
+  started_by TEXT                  -- JSON: key and address of the client that started it; see audit
 );
 
 CREATE TABLE task (
@@ -152,13 +155,20 @@ CREATE TABLE task (
   wake_at_ms INTEGER,                 -- the nearest deadline of this task
   sub_workflow INTEGER,
   former_workers TEXT,             -- JSON: list of the last workers that held the task before
-  granted_for INTEGER              -- the task whose report asked for this delivery; NULL: a poll asked for it
+  granted_for INTEGER,             -- the task whose report asked for this delivery; NULL: a poll asked for it
+  step_line INTEGER,               -- the attempt that recorded the first durable step; its retries continue the line
+  step_count INTEGER NOT NULL DEFAULT 0,   -- the recorded steps of the line, and their bytes
+  step_bytes INTEGER NOT NULL DEFAULT 0,
+  suspended INTEGER NOT NULL DEFAULT 0     -- 1: the worker has returned the task until a step stops waiting
 );
 CREATE INDEX task_ready ON task (queue, priority DESC, ready_since_ms, pk) WHERE ready_since_ms IS NOT NULL;
 CREATE INDEX task_wake ON task (wake_at_ms) WHERE wake_at_ms IS NOT NULL;
 CREATE INDEX task_leased ON task (type) WHERE lease_until_ms IS NOT NULL;   -- counts tasks for concurrency limits
 CREATE INDEX task_delayed ON task (queue) WHERE due_at_ms IS NOT NULL;
 CREATE INDEX task_pending ON task (workflow, pk) WHERE executed = 0;
+-- The tasks that wait for a person or a signal.
+CREATE INDEX task_by_hand ON task (scheduled_ms, pk)
+WHERE operator IN ('HUMAN', 'WAIT') AND ended_ms = 0 AND due_at_ms IS NULL;
 CREATE INDEX task_ref ON task (workflow, ref, pk);
 CREATE INDEX task_sub_workflow ON task (sub_workflow) WHERE sub_workflow IS NOT NULL AND executed = 0;
 
@@ -170,6 +180,25 @@ CREATE TABLE task_data (
   definition BLOB,                 -- JSON: the definition of a task that was created at run time
   reports BLOB                     -- JSON: lease number -> [report id, verdict], to answer a repeated report alike
 );
+
+-- The durable steps of tasks. All attempts of a task share a line of steps.
+CREATE TABLE step (
+  pk INTEGER PRIMARY KEY,
+  line INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  number INTEGER NOT NULL,         -- counts the steps of one name, from 1
+  kind TEXT NOT NULL,
+  state TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,       -- the function and a digest of the arguments
+  result BLOB,                     -- JSON: the result; of a failed step, the error
+  started_ms INTEGER NOT NULL,
+  ended_ms INTEGER,                -- NULL: it waits
+  due_at_ms INTEGER,               -- when it stops waiting
+  workflow INTEGER                 -- the workflow that it has started
+);
+CREATE UNIQUE INDEX step_key ON step (line, name, number);
+CREATE INDEX step_waiting ON step (line) WHERE ended_ms IS NULL;
+CREATE INDEX step_workflow ON step (workflow) WHERE workflow IS NOT NULL;
 
 CREATE TABLE task_log (
   pk INTEGER PRIMARY KEY,
@@ -184,6 +213,17 @@ CREATE TABLE suspect (
   workflow INTEGER PRIMARY KEY,
   times INTEGER NOT NULL
 );
+
+-- Messages to workflows that no task has taken yet.
+CREATE TABLE workflow_message (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,    -- the order of arrival
+  workflow INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  name TEXT,                       -- the field `name` of the payload, if it is a text
+  received_ms INTEGER NOT NULL,
+  payload BLOB NOT NULL            -- the last column, so that SQLite reads the others without it
+);
+CREATE INDEX workflow_message_of ON workflow_message (workflow, pk);
 
 -- Schedules, which start workflows at the times of their cron expressions.
 CREATE TABLE schedule (
@@ -241,3 +281,34 @@ CREATE TABLE event (
   published_ms INTEGER NOT NULL,
   actions BLOB                     -- JSON: the actions that are left to run; NULL: none has run yet
 );
+
+-- Keys for the API. The numbers are never used again, because tokens name them.
+CREATE TABLE api_key (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  roles TEXT NOT NULL,             -- JSON: list of roles
+  task_types TEXT,                 -- JSON: list of the task types of a worker; NULL: all
+  created_ms INTEGER NOT NULL
+);
+CREATE TABLE api_key_secret (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  key INTEGER NOT NULL REFERENCES api_key,
+  digest BLOB NOT NULL,
+  created_ms INTEGER NOT NULL,
+  expires_ms INTEGER               -- the end of the overlap after a rotation; NULL: no end
+);
+
+-- Who did what. The start of a workflow is in workflow_data.started_by, which costs no statement of its own. It moves
+-- to this table when the workflow is removed.
+CREATE TABLE audit (
+  pk INTEGER PRIMARY KEY,
+  at_ms INTEGER NOT NULL,
+  action TEXT NOT NULL,
+  actor TEXT NOT NULL,             -- JSON: key (null: none) and address
+  worker_id TEXT,
+  workflow INTEGER,
+  subject TEXT NOT NULL,           -- name of the workflow, definition, schedule, secret or key
+  reason TEXT
+);
+CREATE INDEX audit_time ON audit (at_ms, pk);
+CREATE INDEX audit_workflow ON audit (workflow) WHERE workflow IS NOT NULL;

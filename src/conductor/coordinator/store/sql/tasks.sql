@@ -80,6 +80,16 @@ SELECT count(*) FROM task WHERE type = ? AND lease_until_ms IS NOT NULL
 -- The leased task that was granted with the answer to a report about another task.
 SELECT * FROM task WHERE type = ? AND lease_until_ms IS NOT NULL AND granted_for = ?
 
+-- name: running or delayed tasks
+-- The tasks that workers hold, and those that become pollable later.
+SELECT * FROM task INDEXED BY task_leased WHERE lease_until_ms IS NOT NULL AND queue IS NOT NULL
+UNION ALL
+SELECT * FROM task INDEXED BY task_delayed WHERE due_at_ms IS NOT NULL AND queue IS NOT NULL
+
+-- name: shift rate starts
+-- Shift the recorded starts of rate-limited tasks after a jump of the wall clock.
+UPDATE rate_start SET at_ms = at_ms + ?
+
 -- name: forget rate starts
 -- Remove the starts that have left the rate window.
 DELETE FROM rate_start WHERE type = ? AND at_ms <= ?

@@ -8,14 +8,8 @@ SELECT count(*) FROM workflow WHERE ended_ms IS NULL
 -- The number of running workflows of each name.
 SELECT name, count(*) FROM workflow WHERE ended_ms IS NULL GROUP BY name
 
--- name: lately ended
--- The number of recently ended workflows of each status.
-SELECT status, count(*) FROM (
-  SELECT status FROM workflow WHERE ended_ms > ? ORDER BY ended_ms DESC LIMIT ?
-) GROUP BY status
-
 -- name: ready by queue
--- How many tasks of each queue can be polled, and since when the oldest.
+-- How many tasks of each queue can be polled, and since when the oldest one can.
 SELECT queue, count(*), min(ready_since_ms) FROM task WHERE ready_since_ms IS NOT NULL GROUP BY queue
 
 -- name: delayed by queue
@@ -23,7 +17,7 @@ SELECT queue, count(*), min(ready_since_ms) FROM task WHERE ready_since_ms IS NO
 SELECT queue, count(*) FROM task WHERE due_at_ms IS NOT NULL AND queue IS NOT NULL GROUP BY queue
 
 -- name: leased by queue
--- How many tasks each worker holds of each queue.
+-- How many tasks of each queue each worker holds.
 SELECT queue, worker_id, count(*), min(started_ms) FROM task
 WHERE lease_until_ms IS NOT NULL AND queue IS NOT NULL GROUP BY queue, worker_id
 
@@ -82,3 +76,53 @@ SELECT ref FROM task WHERE workflow = ? AND ended_ms > 0 AND retried = 0
 -- name: line of turn
 -- How many workflows run under a rate limit, and how many wait ahead of a given place.
 SELECT count(*) - count(place), sum(place < ?) FROM turn WHERE name = ? AND key = ?
+
+-- name: count of tasks by hand
+-- The number of tasks that wait for a person or a signal, up to a limit.
+SELECT count(*) FROM (
+  SELECT 1 FROM task WHERE operator IN ('HUMAN', 'WAIT') AND ended_ms = 0 AND due_at_ms IS NULL LIMIT ?
+)
+
+-- name: tasks by hand
+-- The tasks that wait for a person or a signal, oldest first, after a given time and key. Large inputs are left out.
+SELECT t.pk, t.ref, t.operator, t.scheduled_ms, t.workflow, w.name, w.correlation_id, w.status,
+  CASE WHEN length(d.input) <= 16384 THEN d.input END
+FROM task t JOIN workflow w ON w.pk = t.workflow JOIN task_data d ON d.pk = t.pk
+WHERE t.operator IN ('HUMAN', 'WAIT') AND t.ended_ms = 0 AND t.due_at_ms IS NULL
+  AND (t.scheduled_ms, t.pk) > (?, ?)
+ORDER BY t.scheduled_ms, t.pk LIMIT ?
+
+-- name: first workflow from
+-- The first workflow whose key is at least the given one.
+SELECT pk, created_ms FROM workflow WHERE pk >= ? ORDER BY pk LIMIT 1
+
+-- name: first task from
+-- The first task whose key is at least the given one.
+SELECT pk, first_scheduled_ms FROM task WHERE pk >= ? ORDER BY pk LIMIT 1
+
+-- name: ended between
+-- The number of workflows that ended in a time span, up to a limit.
+SELECT count(*) FROM (SELECT 1 FROM workflow WHERE ended_ms >= ? AND ended_ms < ? LIMIT ?)
+
+-- name: failed between
+-- The number of workflows that failed in a time span, up to a limit.
+SELECT count(*) FROM (
+  SELECT 1 FROM workflow WHERE status IN ('FAILED', 'TIMED_OUT') AND ended_ms >= ? AND ended_ms < ? LIMIT ?
+)
+
+-- name: tasks in key range
+-- The attempts of a range of keys, without payloads.
+SELECT y.name, t.queue IS NULL, t.status, t.scheduled_ms + 1000 * t.start_delay_s, t.started_ms, t.ended_ms
+FROM task t JOIN task_type y ON y.pk = t.type WHERE t.pk >= ? AND t.pk < ? ORDER BY t.pk DESC LIMIT ?
+
+-- name: failed workflows
+-- The workflows that failed since a time, newest first, each with the task that failed and its sub-workflow.
+SELECT w.pk, w.name, w.status, w.ended_ms, coalesce(f.reason, d.reason), y.name, c.status
+FROM workflow w JOIN workflow_data d ON d.pk = w.pk LEFT JOIN task t ON t.pk = d.failed_task
+LEFT JOIN task_data f ON f.pk = t.pk LEFT JOIN task_type y ON y.pk = t.type LEFT JOIN workflow c ON c.pk = t.sub_workflow
+WHERE w.status IN ('FAILED', 'TIMED_OUT') AND w.ended_ms >= ? ORDER BY w.ended_ms DESC LIMIT ?
+
+-- name: queue totals
+-- How many tasks workers can poll now, and how many they hold.
+SELECT (SELECT count(*) FROM task WHERE ready_since_ms IS NOT NULL AND queue IS NOT NULL),
+  (SELECT count(*) FROM task WHERE lease_until_ms IS NOT NULL AND queue IS NOT NULL)

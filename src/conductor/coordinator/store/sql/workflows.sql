@@ -6,7 +6,7 @@ SELECT * FROM workflow WHERE pk = ?
 -- The payload of a workflow. The output of a COMPLETED workflow may be stored only with its last task.
 SELECT d.input, coalesce(d.output, CASE w.status WHEN 'COMPLETED' THEN
     (SELECT t.output FROM task_data t WHERE t.pk = w.last_task) END),
-  d.variables, d.task_to_domain, d.reason, d.created_by, d.failed_task
+  d.variables, d.task_to_domain, d.reason, d.created_by, d.failed_task, d.started_by
 FROM workflow_data d JOIN workflow w ON w.pk = d.pk WHERE d.pk = ?
 
 -- name: snapshot of workflow
