@@ -1,19 +1,21 @@
 """The command line: `conductor-worker`, or `python -m conductor.cli`. In reading order:
 
 - `__main__`: the entry point of `python -m`.
-- `main`: all commands, and the conversion of a user's mistake to one line and an exit status.
-- `serve`, `run`, `dev`, `init`, `exec`, `workers`, `demo`, `doctor`, `top`, `tail`, `queues`, `backup`, `purge`: one
-  command each.
-- `workflow_group`, `task_commands`, `schedule_commands`: one group of commands each. The first has its commands in
-  `workflow_commands` (list, show, start, wait), `start_many` (one workflow per line of a file), `workflow_control`
-  (pause, retry, terminate, …) and `definitions` (export, register, diff).
+- `command_line`: all commands, and the conversion of a user's mistake to one line and an exit status.
+- `serve`, `run`, `dev`, `init`, `exec`, `workers`, `demo`, `doctor`, `top`, `tail`, `queues`, `audit`, `backup`,
+  `restore`, `purge`: one command each.
+- `workflow_group`, `task_commands`, `schedule_commands`, `secret_commands`, `key_commands`: one group of commands each.
+  The first has its commands in `workflow_commands` (list, show, start, wait), `start_many` (one workflow per line of a
+  file), `workflow_control` (pause, retry, terminate, …) and `definitions` (definitions, export, register, diff).
 - `workflow_details`: reads one workflow from a coordinator or a Conductor server.
+- `stored_warnings`: prints the warnings of a coordinator about stored definitions and schedules.
 - `newest_workflows`: lists the newest workflows of a server.
 - `graph`: draws a workflow as lines of text.
 - `times`: parses and formats times.
 - `finding`, `checks_machine`, `checks_server`, `checks_workers`: the checks of the doctor, one function per fault.
 - `live_state`: reads the state of a server for the top command.
 - `reloading`: reloads the workers of the dev command after a file is saved, in the command's process.
+- `finished_workflows`: prints the end of each workflow, for the dev command.
 - `dev_workers`, `breakpoints`: the process in which those workers run, and its debugger.
 - `discovery`: finds the workers of the modules that a command names.
 - `server_kind`: identifies the kind of server at a URL.
@@ -21,6 +23,7 @@
 - `worker_readiness`: announces that every worker has polled.
 - `worker_options`: derives command-line options from the table of worker options.
 - `support`: shared by commands: the error for users, the server option, extras that may be missing.
+- `help_format`: the help of commands.
 - `console`: prints lines, tables and JSON.
 """
 
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"The command line needs {error.name}: pip install 'conductor-worker[all]'\n")
         return BAD_INPUT
     try:
-        from conductor.cli.main import run_command
+        from conductor.cli.command_line import run_command
     except ImportError as error:
         if error.name == "fcntl":  # Windows has no fcntl; the message of the error says so
             sys.stderr.write(f"{error}\n")

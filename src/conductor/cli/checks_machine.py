@@ -25,7 +25,13 @@ from conductor.protocol.why_waiting import format_duration
 from conductor.version import __version__
 
 #: An extra counts as installed if this package is installed.
-EXTRAS = {"metrics": "prometheus_client", "server": "httptools", "cli": "typer", "watch": "watchfiles"}
+EXTRAS = {
+    "metrics": "prometheus_client",
+    "server": "httptools",
+    "cli": "typer",
+    "watch": "watchfiles",
+    "otel": "opentelemetry.sdk",
+}
 #: Less free space than this on a disk is a fault.
 MIN_FREE_BYTES = 200 << 20
 #: `doctor` lists at most this many tasks that killed their worker process.
@@ -47,8 +53,15 @@ def check_here(options: ResolvedConfig) -> Iterator[Finding]:
 
 def installation() -> Iterator[Finding]:
     """Report the version and the installed extras."""
-    extras = ", ".join(name for name, package in EXTRAS.items() if find_spec(package)) or "none"
+    extras = ", ".join(name for name, package in EXTRAS.items() if _is_installed(package)) or "none"
     yield ok(f"conductor-worker {__version__} on Python {platform.python_version()}, extras: {extras}")
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # the package that contains it is missing
+        return False
 
 
 def other_package() -> Iterator[Finding]:
@@ -133,7 +146,7 @@ def results_waiting(directory: Path, max_bytes: int) -> Iterator[Finding]:
     for path in sorted(directory.glob("*.journal.too-large")):
         yield warning(
             "journal-set-aside",
-            f"{path} has {path.stat().st_size} bytes and was set aside: results in it are not sent",
+            f"{path} is too large ({path.stat().st_size} bytes) and was set aside: the results in it are not sent",
             "Raise CONDUCTOR_WORKER_JOURNAL_MAX_BYTES and rename the file back to *.journal, or remove it.",
         )
     for path in sorted(directory.glob("*.journal")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import time
@@ -15,36 +16,54 @@ from conductor.cli import checks_machine
 from conductor.cli.finding import Finding, broken, ok, warning
 from conductor.cli.queue_state import QueueState, read_queues
 from conductor.cli.server_kind import ServerKind, describe_error, identify_server, open_client
+from conductor.cli.support import web_ui_address
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import AuthorizationException, ConductorError, NotFoundException
 from conductor.common.machine import is_loopback
-from conductor.protocol.why_waiting import format_duration
+from conductor.protocol.why_waiting import MORE_WORKERS, UNPOLLED_MS, format_duration
 from conductor.version import __version__
 
-#: At most this many faults of one kind are listed; the rest is counted.
+#: At most this many faults of one kind are listed. Of the others, `doctor` prints only the number.
 MAX_LISTED = 10
 #: If the clocks differ by more than this, times in logs and in the web UI are misleading.
 MAX_SKEW_MS = 5000
+#: `doctor` warns above these limits: used share of the disk, delay of the replica, share of time the writer is busy.
+FULL_DISK_SHARE, LATE_REPLICA_S, BUSY_WRITER_SHARE = 0.8, 30.0, 0.8
+#: `doctor` measures the writer for this time.
+MEASURED_S = 0.5
 #: `doctor` lists the workflows that failed within this time.
 FAILED_WITHIN_MS = 3_600_000
 #: The oldest supported Conductor version; older servers have different routes for workers.
 OLDEST_CONDUCTOR = (3, 0)
+#: Parts of a reason that differ between failures with the same cause.
+_NUMBERS_AND_IDS = re.compile(r"[0-9a-f-]{36}|\d+")
 _TLS = re.compile(r"certificate|tls|ssl|UnknownIssuer|InvalidContentType", re.IGNORECASE)
 
 
-async def check_server(configuration: Configuration) -> list[Finding]:
-    """Check the connection, and then everything that the server reports."""
+async def check_server(configuration: Configuration, found: list[Finding]) -> None:
+    """Check the connection, and then everything that the server reports. Add the results to `found`."""
     try:
         server = await identify_server(configuration)
     except ConductorError as error:
-        return await _check_unhealthy(configuration) or [unreachable(configuration, error)]
+        found += await _check_unhealthy(configuration) or [unreachable(configuration, error)]
+        return
     settings = configuration.authentication_settings
     accepted = f"accepts the key '{settings.key_id}'" if settings and configuration.AUTH_TOKEN else "requires no key"
-    found = [ok(f"{configuration.shown_host} answers polls and {accepted}: {server}")]
+    found.append(ok(f"{configuration.shown_host} answers polls and {accepted}: {server}"))
+    if server.is_coordinator:
+        found.append(ok(f"its web UI is at {web_ui_address(configuration.shown_host)}"))
     async with open_client(configuration) as api:
-        found += [finding async for finding in _check_reports(server, api, configuration)]
-    return found
+        async for finding in _check_reports(server, api, configuration):
+            found.append(finding)
+
+
+def silent_server(configuration: Configuration, within_s: float, *, is_known: bool) -> Finding:
+    """Return the finding for a server that has not answered in time."""
+    what = "has not answered all requests of this check" if is_known else "has not answered"
+    line = f"{configuration.shown_host} {what} within {within_s:g} s"
+    remedy = "Look at its log and at the load of its machine, and restart it if it does not react."
+    return warning("server-slow", line, remedy) if is_known else broken("unreachable", line, remedy)
 
 
 async def _check_unhealthy(configuration: Configuration) -> list[Finding]:
@@ -103,10 +122,20 @@ async def _check_reports(
         return
     for finding in unhealthy(overview):
         yield finding
-    for finding in disk_of_coordinator(configuration, await api.call_for(dict[str, Any], "GET", "/view/server")):
+    server_state = await api.call_for(dict[str, Any], "GET", "/view/server")
+    await asyncio.sleep(MEASURED_S)
+    later = await api.call_for(dict[str, Any], "GET", "/view/server")
+    for finding in [
+        *disk_of_coordinator(configuration, server_state),
+        *disk_share(server_state),
+        *replica(server_state),
+        *load_of_writer(server_state, later),
+    ]:
         yield finding
     queues = (await api.call_for(dict[str, Any], "GET", "/view/queues"))["queues"]
-    for finding in [*waiting_in_vain(queues), *held_back(queues)]:
+    for finding in [*waiting_in_vain(queues), *held_back(queues), *busy_workers(queues, overview["nowMs"])]:
+        yield finding
+    for finding in fast_loops(overview):
         yield finding
     lately = await api.call_for(dict[str, Any], "GET", "/view/workflows?status=FAILED,TIMED_OUT&size=50")
     for finding in failed_workflows(lately):
@@ -157,7 +186,12 @@ def clock_skew(server_ms: float | None) -> Iterator[Finding]:
 
 def unhealthy(overview: dict[str, Any]) -> Iterator[Finding]:
     """Check that the coordinator can write its database."""
-    if not overview.get("healthy", True):
+    problem = str(overview.get("health"))
+    if "newer coordinator" in problem:
+        yield broken(
+            "superseded", f"the coordinator was superseded: {problem}", "Change CONDUCTOR_SERVER_URL to the newer one."
+        )
+    elif not overview.get("healthy", True):
         yield broken(
             "database-not-writable",
             f"the coordinator cannot write its database: {overview.get('health')}",
@@ -179,6 +213,57 @@ def disk_of_coordinator(configuration: Configuration, server: dict[str, Any]) ->
         )
 
 
+def disk_share(server: dict[str, Any]) -> Iterator[Finding]:
+    """Check how full the coordinator's disk is, by the figures that the coordinator reports."""
+    total, free, reserve = (server.get(name) or 0 for name in ("diskTotalBytes", "diskFreeBytes", "diskReserveBytes"))
+    if not total:
+        return
+    remedy = "`conductor-worker purge --older-than 7d --vacuum` removes finished workflows; or enlarge the disk."
+    if free < reserve:
+        yield broken(
+            "starts-refused",
+            f"the coordinator refuses starts: {free >> 20} MB of its disk are free, {reserve >> 20} MB are reserved",
+            remedy,
+        )
+    elif free < total * (1 - FULL_DISK_SHARE):
+        yield warning("disk-nearly-full", f"the coordinator's disk is {100 - 100 * free // total} % full", remedy)
+
+
+def replica(server: dict[str, Any]) -> Iterator[Finding]:
+    """Check that the replica of the database is complete."""
+    state = server.get("replication")
+    if state is None:
+        return
+    lag = format_duration(int(state["lagS"] * 1000))
+    if state["lastError"] or not state["running"] or state["lagS"] > LATE_REPLICA_S:
+        reason = state["lastError"] or ("no error is known" if state["running"] else "Litestream is not running")
+        yield warning(
+            "replica-late",
+            f"the replica at {state['url']} is {lag} behind: {reason}",
+            "If the machine is lost now, the changes of this time are lost. Check the storage and its credentials.",
+        )
+    else:
+        yield ok(f"the replica at {state['url']} is complete, except for the last {lag}")
+
+
+def load_of_writer(server: dict[str, Any], later: dict[str, Any]) -> Iterator[Finding]:
+    """Measure how busy the writer is. It is one thread, so it limits what one machine can do."""
+    if "writerBusyS" not in server or later["nowMs"] <= server["nowMs"] or server["pid"] != later["pid"]:
+        return
+    busy_s, commits = later["writerBusyS"] - server["writerBusyS"], later["commits"] - server["commits"]
+    share = busy_s / (later["nowMs"] - server["nowMs"]) * 1000
+    log_mb = (later.get("logBytes") or 0) >> 20
+    measured = f"the writer is busy for {share:.0%} of the time, {busy_s / max(1, commits) * 1000:.1f} ms per commit"
+    if share > BUSY_WRITER_SHARE:
+        yield warning(
+            "writer-busy",
+            f"{measured}, and the write-ahead log has {log_mb} MB",
+            "See 'When one machine is not enough' in docs/tuning.md.",
+        )
+    else:
+        yield ok(f"{measured}; the write-ahead log has {log_mb} MB")
+
+
 def waiting_in_vain(queues: list[dict[str, Any]]) -> Iterator[Finding]:
     """Check for queues that no worker polls, or that workers poll only in another domain."""
     alone = [queue["problem"] for queue in queues if queue.get("problem")]
@@ -189,6 +274,17 @@ def waiting_in_vain(queues: list[dict[str, Any]]) -> Iterator[Finding]:
         yield _more(len(alone) - MAX_LISTED)
     if queues and not alone:
         yield ok("every queue in which tasks wait is polled")
+
+
+def fast_loops(overview: dict[str, Any]) -> Iterator[Finding]:
+    """Check for loops that run without a pause, which use much CPU of the coordinator."""
+    for loop in overview.get("fastLoops", ())[:MAX_LISTED]:
+        yield warning(
+            "fast-loop",
+            f"loop {loop['ref']} of workflow {loop['workflowName']} {loop['workflowId']} runs without a pause: "
+            f"{loop['rounds']} rounds, {loop['roundsPerSecond']:.0f} per second",
+            "Add a WAIT task to the loop and `keepLastN` to its input, or terminate the workflow if it never ends.",
+        )
 
 
 def held_back(queues: list[dict[str, Any]]) -> Iterator[Finding]:
@@ -210,19 +306,38 @@ def held_back(queues: list[dict[str, Any]]) -> Iterator[Finding]:
             )
 
 
+def busy_workers(queues: list[dict[str, Any]], now_ms: int) -> Iterator[Finding]:
+    """Check for tasks that wait long because all workers of their queue are busy."""
+    for queue in queues:
+        is_old = queue.get("oldestMs") and now_ms - queue["oldestMs"] > UNPOLLED_MS
+        limits = queue.get("concurrentLimit") or queue.get("rateLimit") or queue.get("ofServer")
+        if queue["ready"] and queue["inHand"] and is_old and not limits and not queue.get("problem"):
+            waits = f"{queue['ready']} tasks of {queue['name']} wait, the oldest for"
+            running = f"its workers run {queue['inHand']} task{'s' if queue['inHand'] > 1 else ''}"
+            line = f"{waits} {format_duration(now_ms - queue['oldestMs'])}: {running}"
+            yield warning("workers-busy", line, MORE_WORKERS)
+
+
 def failed_workflows(lately: dict[str, Any]) -> Iterator[Finding]:
     """List the workflows that failed in the last hour, with the reason."""
     since = lately["nowMs"] - FAILED_WITHIN_MS
-    failed = [one for one in lately["results"] if (one.get("endTime") or 0) > since]
-    for one in failed[:MAX_LISTED]:
-        waiting = one.get("waiting") or {}
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for one in lately["results"]:
+        if (one.get("endTime") or 0) > since and not one.get("isSubWorkflow"):
+            reason = (one.get("waiting") or {}).get("sentence", "no reason is known")
+            groups.setdefault((one["name"], _NUMBERS_AND_IDS.sub("#", reason)), []).append(one)
+    for (name, _), alike in list(groups.items())[:MAX_LISTED]:
+        waiting = alike[0].get("waiting") or {}
+        which = f"workflow {name} {alike[0]['workflowId']} has failed"
+        if len(alike) > 1:
+            which = f"{len(alike)} workflows {name} have failed for the same reason, last {alike[0]['workflowId']}"
         yield warning(
             "workflow-failed",
-            f"workflow {one['name']} {one['workflowId']} has failed: {waiting.get('sentence', 'no reason is known')}",
+            f"{which}: {waiting.get('sentence', 'no reason is known')}",
             waiting.get("remedy") or "Inspect it in the web UI, then retry or terminate it.",
         )
-    if len(failed) > MAX_LISTED:
-        more = f"{len(failed) - MAX_LISTED} more workflows have failed in the last hour"
+    if len(groups) > MAX_LISTED:
+        more = f"workflows have failed for {len(groups) - MAX_LISTED} more reasons in the last hour"
         yield warning("workflow-failed", more, "The web UI lists them.")
 
 

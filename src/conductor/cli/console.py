@@ -18,6 +18,8 @@ from conductor.common.text import escape
 
 #: Width of the output, in columns, if it does not go to a terminal.
 PLAIN_WIDTH = 160
+#: JSON with at most this many characters is printed on one line.
+SHORT_VALUE = 60
 
 
 def make_console() -> Console:
@@ -35,6 +37,20 @@ def print_line(line: str) -> None:
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON. The line is ASCII, so it cannot contain control sequences."""
     print_line(json.dumps(value))
+
+
+def print_value(title: str, value: Any, max_lines: int = 40) -> None:
+    """Print JSON below a title, on one line if it is short. Of a long value, only the first lines are printed."""
+    short = json.dumps(value, ensure_ascii=False)
+    if not value or len(short) <= SHORT_VALUE:
+        print_line(escape(f"{title}: {short if value else 'none'}"))
+        return
+    print_line(f"{title}:")
+    lines = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
+    for line in lines[:max_lines]:
+        print_line(f"  {escape(truncate(line, PLAIN_WIDTH))}")
+    if len(lines) > max_lines:
+        print_line(f"  … {len(lines) - max_lines:,} more lines; --json prints all")
 
 
 def to_sentence(text: str) -> str:

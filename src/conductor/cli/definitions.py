@@ -1,4 +1,4 @@
-"""`conductor-worker workflow export`, `register` and `diff`: workflow definitions in Python."""
+"""`conductor-worker workflow definitions`, `export`, `register` and `diff`: workflow definitions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,32 @@ from typing import Annotated, Any
 
 import typer
 
-from conductor.cli.console import print_json, print_line
-from conductor.cli.support import AsJson, Url, UserError, examples, make_configuration, unreachable_error
+from conductor.cli.console import print_json, print_line, print_table
+from conductor.cli.stored_warnings import print_definition_warnings
+from conductor.cli.support import (
+    AsJson,
+    Url,
+    UserError,
+    call_server,
+    examples,
+    find_web_ui,
+    make_configuration,
+    print_web_ui,
+    unreachable_error,
+)
+from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, ConductorError, NotFoundException, TransportError
+from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.workflow_def import WorkflowDef
-from conductor.client.metadata_client import MetadataClient
+from conductor.client.metadata_client import AsyncMetadataClient, MetadataClient
+from conductor.client.scheduler_client import SchedulerClient
 
 Modules = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE_OR_MODULE", help="Python files or modules with module-level workflows.", show_default=False
+        metavar="FILE_OR_MODULE",
+        help="Python files or modules with module-level workflows, or JSON files.",
+        show_default=False,
     ),
 ]
 #: Fields that a server adds to a definition, and defaults that it fills in. `diff` ignores both.
@@ -30,6 +46,26 @@ _SERVERS_OWN = ("createTime", "updateTime", "createdBy", "updatedBy", "ownerApp"
 _ASSUMED = {"version": 1, "schemaVersion": 2, "restartable": True, "timeoutPolicy": "ALERT_ONLY", "type": "SIMPLE"}
 #: Fields whose keys and values the user chooses, so that nothing inside them is a default of the server.
 _USERS_OWN = ("inputParameters", "outputParameters", "inputTemplate", "variables")
+
+
+@examples("workflow definitions", "workflow definitions --json")
+def definitions(url: Url = None, as_json: AsJson = False) -> None:
+    """List the workflow definitions on a server."""
+
+    async def read(api: AsyncApiClient) -> tuple[list[WorkflowDef], str | None]:
+        found = await AsyncMetadataClient(api).get_all_workflow_defs()
+        return sorted(found, key=lambda one: (one.name, one.version or 1)), await find_web_ui(api, "/definitions")
+
+    found, address = call_server(url, read)
+    if as_json:
+        print_json([one.to_dict() for one in found])
+        return
+    if found:
+        rows = [[one.name, str(one.version or 1), str(len(one.tasks)), one.description or ""] for one in found]
+        print_table(["workflow", "version", "tasks", "description"], rows)
+    else:
+        print_line("There are no workflow definitions. `conductor-worker workflow register FILE` registers some.")
+    print_web_ui(address)
 
 
 @examples("workflow export orders.py", "workflow export orders.py --output definitions")
@@ -51,20 +87,31 @@ def export(
         print_line(str(file))
 
 
-@examples("workflow register orders.py", "workflow register orders.py --no-overwrite")
+@examples(
+    "workflow register orders.py", "workflow register orders.py --no-overwrite", "workflow register definitions/*.json"
+)
 def register(
     modules: Modules,
     url: Url = None,
     overwrite: Annotated[bool, typer.Option(help="Replace definitions of the same name and version.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Register workflow definitions on a server."""
+    """Register workflow definitions on a server, with the schedules that they declare.
+
+    The command prints the server's warnings about parts that are probably mistakes.
+    """
     definitions = find_definitions(modules)
+    # A definition in JSON is sent as it is written, so that the server sees fields that the model does not know.
+    written = {(one["name"], one.get("version") or 1): one for name in modules for one in _read_json(name)}
+    schedules = find_schedules(modules)
     configuration = make_configuration(url)
-    with MetadataClient(configuration) as metadata:
+    with MetadataClient(configuration) as metadata, SchedulerClient(configuration) as scheduler:
         for definition in definitions:
             try:
-                metadata.update_workflow_def(definition, overwrite)
+                body = written.get((definition.name, definition.version or 1), definition)
+                metadata.update_workflow_def(body, overwrite)
+                if schedule := schedules.get(definition.name):
+                    scheduler.save_schedule(schedule)
             except ApiException as error:
                 raise UserError(f"{_title(definition)}: {error.reason or error}") from None
             except TransportError as error:
@@ -72,9 +119,15 @@ def register(
             except ConductorError as error:
                 raise UserError(error) from None
             if not as_json:
-                print_line(f"{_title(definition)}: registered")
+                schedule = schedules.get(definition.name)
+                when = "" if schedule is None else f", starts at {schedule.cron_expression}"
+                print_line(f"{_title(definition)}: registered{when}")
+    warnings = print_definition_warnings(url, [(one.name, one.version or 1) for one in definitions])
     if as_json:
-        print_json([{"name": one.name, "version": one.version or 1} for one in definitions])
+        found = [{"name": one.name, "version": one.version or 1} for one in definitions]
+        print_json(
+            [{**one, "warnings": [text for text in warnings if text.startswith(f"{one['name']}: ")]} for one in found]
+        )
 
 
 @examples("workflow diff orders.py", "workflow diff orders.py --json")
@@ -104,14 +157,56 @@ def find_definitions(modules: list[str]) -> list[WorkflowDef]:
 
     found: dict[tuple[str, int], WorkflowDef] = {}
     for name in modules:
-        before = len(found)
-        for value in vars(_import_module(name)).values():
+        has_workflow = False
+        for value in _list_values(name):
             definition = value.to_workflow_def() if isinstance(value, ConductorWorkflow) else value
             if isinstance(definition, WorkflowDef):
+                has_workflow = True
                 found[definition.name, definition.version or 1] = definition
-        if len(found) == before:
+        if not has_workflow:
             raise UserError(f"{name} has no module-level workflow, neither a ConductorWorkflow nor a WorkflowDef")
     return list(found.values())
+
+
+def find_schedules(modules: list[str]) -> dict[str, SaveScheduleRequest]:
+    """Return the schedules that module-level workflows declare, by the name of the workflow."""
+    from conductor.client.workflow.authoring_errors import WorkflowError
+    from conductor.client.workflow.conductor_workflow import ConductorWorkflow
+
+    values = [value for name in modules for value in _list_values(name)]
+    try:
+        found = [value.to_schedule() for value in values if isinstance(value, ConductorWorkflow)]
+    except WorkflowError as error:
+        raise UserError(error) from None
+    return {schedule.name or "": schedule for schedule in found if schedule is not None}
+
+
+def _list_values(name: str) -> list[Any]:
+    """Return the definitions of a JSON file, or the module-level values of a Python file or module."""
+    if _is_json(name):
+        return [WorkflowDef.from_dict(one) for one in _read_json(name)]
+    return list(vars(_import_module(name)).values())
+
+
+def _is_json(name: str) -> bool:
+    return name.endswith(".json")
+
+
+def _read_json(name: str) -> list[dict[str, Any]]:
+    """Return the definitions in a JSON file, one object or a list of them. A name of a module has none."""
+    if not _is_json(name):
+        return []
+    try:
+        found = json.loads(Path(name).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {name}: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{name} is not JSON: {error}") from None
+    definitions = found if isinstance(found, list) else [found]
+    for one in definitions:
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+            raise UserError(f"{name} must be a workflow definition, an object with a name, or a list of them")
+    return definitions
 
 
 def _import_module(name: str) -> ModuleType:

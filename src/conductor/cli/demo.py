@@ -12,7 +12,15 @@ from typing import Annotated
 
 import typer
 
-from conductor.cli.support import Url, UserError, import_coordinator, make_configuration, make_metrics_settings
+from conductor.cli.support import (
+    Url,
+    UserError,
+    call_server,
+    find_web_ui,
+    import_coordinator,
+    make_configuration,
+    make_metrics_settings,
+)
 from conductor.client.configuration.configuration import Configuration
 
 
@@ -30,7 +38,9 @@ def demo(
     The exit status is 1 if an order does not end as expected.
     """
     with _server(url or os.environ.get("CONDUCTOR_SERVER_URL")) as where:
-        went_well = _run(make_configuration(where, log_level=_log_level(verbose)), workflows, keep)
+        configuration = make_configuration(where, log_level=_log_level(verbose))
+        web_ui = call_server(where, find_web_ui) if keep else None
+        went_well = _run(configuration, workflows, keep, web_ui)
     return 0 if went_well else 1
 
 
@@ -44,14 +54,14 @@ def _server(url: str | None) -> Iterator[str]:
         yield coordinator.url
 
 
-def _run(configuration: Configuration, workflows: int, keep: bool) -> bool:
+def _run(configuration: Configuration, workflows: int, keep: bool, web_ui: str | None) -> bool:
     from conductor.client.http.async_rest import ConductorError
     from conductor.demo import day
     from conductor.demo.worker_page import NotReady, free_port
 
     metrics = make_metrics_settings("127.0.0.1", free_port())
     try:
-        return day.run(configuration, metrics, workflows, keep)
+        return day.run(configuration, metrics, workflows, keep, web_ui)
     except ConductorError as error:
         raise UserError(f"the server cannot be used: {error}") from None
     except NotReady as error:

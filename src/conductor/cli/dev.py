@@ -19,6 +19,7 @@ import typer
 
 from conductor.cli.console import print_line
 from conductor.cli.discovery import Modules, Traceback, add_import_path, resolve_module
+from conductor.cli.finished_workflows import report_ends
 from conductor.cli.reloading import Reloader, describe_change
 from conductor.cli.serve import key_pair
 from conductor.cli.server_kind import open_client
@@ -149,6 +150,7 @@ async def _run_until_signal(reloader: Reloader, watched: list[Path], server: Con
 
     with handle_stop_signals(on_signal, signals=(signal.SIGINT, signal.SIGTERM)):
         going = asyncio.create_task(_reload_on_save(reloader, watched))
+        reporting = asyncio.create_task(report_ends(server))
         stopping = asyncio.create_task(first.wait())
         try:
             await asyncio.wait({going, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -156,6 +158,7 @@ async def _run_until_signal(reloader: Reloader, watched: list[Path], server: Con
         finally:
             reloader.kill()
             stopping.cancel()
+            reporting.cancel()
     if not going.cancelled():
         going.result()
 

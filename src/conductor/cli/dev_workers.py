@@ -7,6 +7,7 @@ the workers on the order GO, and exits after the order RELIEVED when no task is 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import select
 import signal
@@ -20,8 +21,8 @@ from conductor.cli import BAD_INPUT
 from conductor.cli.breakpoints import serialize_breakpoints
 from conductor.cli.console import print_line
 from conductor.cli.discovery import find_workers, resolve_module
-from conductor.cli.run import polled_task_types
-from conductor.cli.support import UserError, to_one_line
+from conductor.cli.run import leave_out_start_lines, polled_task_types
+from conductor.cli.support import DEFAULT_SERVER, UserError, to_one_line
 from conductor.cli.worker_readiness import announce_when_ready
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -29,14 +30,17 @@ from conductor.client.configuration.option import ConfigurationError
 from conductor.client.http.async_rest import ConductorError, load_library
 from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.metadata_client import AsyncMetadataClient
+from conductor.client.scheduler_client import AsyncSchedulerClient
 from conductor.client.worker.worker import Worker
+from conductor.client.workflow.authoring_errors import WorkflowError
 from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 from conductor.common.machine import run_event_loop
 from conductor.common.signals import defer_signal
 from conductor.common.text import escape
 
-#: The messages between `reloading` and this process.
+#: Messages between `reloading` and this process. Orders: LOAD, GO, RELIEVED. Replies: LOADED, READY, QUIET.
 LOAD, LOADED, GO, READY, RELIEVED, QUIET = "load", "loaded", "go", "ready", "relieved", "quiet"
+AnyWorkflow = ConductorWorkflow | WorkflowDef
 #: Interval between two checks of whether a task is still running.
 CHECK_INTERVAL_S = 0.05
 
@@ -53,6 +57,7 @@ def main(arguments: Sequence[str]) -> int:
             if not _wait_for_load(channel_socket):
                 return 0  # the parent exited before a file was saved
             configuration = Configuration(url)
+            leave_out_start_lines(configuration)
             configuration.apply_logging_config()
             serialize_breakpoints(lock)
             # A bytecode file records only the size and the second of its source. Python would use an outdated one after
@@ -60,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
             sys.dont_write_bytecode = True
             threading.Thread(target=_end_with_parent, args=(channel_socket.dup(),), daemon=True).start()
             workers = find_workers(modules, show_traceback=show_traceback == "1")
-            workflows = workflows_in([resolve_module(module) for module in modules])
+            workflows = find_workflows([resolve_module(module) for module in modules])
             run_event_loop(_work(channel_socket, workers, workflows, configuration))
         except (UserError, ConfigurationError) as error:
             sys.stderr.write(f"{to_one_line(error)}\n")
@@ -84,7 +89,7 @@ def _end_with_parent(channel_socket: socket.socket) -> None:
 
 
 async def _work(
-    channel_socket: socket.socket, workers: list[Worker], workflows: list[WorkflowDef], configuration: Configuration
+    channel_socket: socket.socket, workers: list[Worker], workflows: list[AnyWorkflow], configuration: Configuration
 ) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=channel_socket)
 
@@ -108,14 +113,13 @@ async def _work(
             listening.cancel()
 
 
-def workflows_in(modules: Sequence[str]) -> list[WorkflowDef]:
-    """Return the module-level workflows of these modules and of their submodules."""
-    found: dict[tuple[str, int], WorkflowDef] = {}
+def find_workflows(modules: Sequence[str]) -> list[AnyWorkflow]:
+    """Return the module-level workflows of these modules and of their submodules, each once."""
+    found: dict[tuple[str, int], AnyWorkflow] = {}
     for module in [one for name, one in sys.modules.items() if _is_inside(name, modules)]:
         for value in vars(module).values():
             if isinstance(value, ConductorWorkflow | WorkflowDef):
-                definition = value.to_workflow_def() if isinstance(value, ConductorWorkflow) else value
-                found[definition.name, definition.version or 1] = definition
+                found[value.name, value.version or 1] = value
     return list(found.values())
 
 
@@ -123,20 +127,34 @@ def _is_inside(name: str, modules: Sequence[str]) -> bool:
     return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
-async def _register(workflows: Sequence[WorkflowDef], configuration: Configuration) -> None:
-    """Register the workflows. A rejected one does not stop the workers."""
+async def _register(workflows: Sequence[AnyWorkflow], configuration: Configuration) -> None:
+    """Register the workflows and the schedules that they declare. A rejected one does not stop the workers."""
     if not workflows:
         return
-    registered = []
-    async with AsyncMetadataClient(configuration) as metadata:
-        for definition in workflows:
+    registered: list[WorkflowDef] = []
+    async with AsyncMetadataClient(configuration) as metadata, AsyncSchedulerClient(configuration) as scheduler:
+        for workflow in workflows:
             try:
+                definition = workflow if isinstance(workflow, WorkflowDef) else workflow.to_workflow_def()
                 await metadata.update_workflow_def(definition, overwrite=True)
-                registered.append(definition.name)
-            except ConductorError as error:
-                sys.stderr.write(f"workflow {escape(definition.name)} is not registered: {to_one_line(error)}\n")
+                registered.append(definition)
+                schedule = None if isinstance(workflow, WorkflowDef) else workflow.to_schedule()
+                if schedule is not None:
+                    await scheduler.save_schedule(schedule)
+            except (ConductorError, WorkflowError) as error:
+                sys.stderr.write(f"workflow {escape(workflow.name)} is not registered: {to_one_line(error)}\n")
     if registered:
-        print_line(f"Workflows that can be started: {escape(', '.join(registered))}")
+        server = "" if configuration.host == DEFAULT_SERVER else f" --url {configuration.shown_host}"
+        print_line(f"Workflows that can be started: {escape(', '.join(one.name for one in registered))}")
+        print_line(f"Start one: {escape(_start_command(registered[0]))}{server}")
+
+
+def _start_command(definition: WorkflowDef) -> str:
+    """Return the command that starts the workflow, with the names of its inputs."""
+    names = definition.input_parameters or []
+    values = ", ".join(f"{json.dumps(name)}: ..." for name in names)
+    input_option = f" --input '{{{values}}}'" if names else ""
+    return f"conductor-worker workflow start {definition.name}{input_option} --wait"
 
 
 async def _relieved(reader: asyncio.StreamReader, tell: Callable[[str], None], handler: TaskHandlerAsyncIO) -> None:

@@ -41,7 +41,7 @@ def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> lis
         if show_traceback:
             for failure in loader.failures:
                 traceback.print_exception(failure.cause)
-        raise UserError("cannot import " + "; ".join(map(_describe, loader.failures)))
+        raise UserError("cannot import " + "; ".join(_describe_each(loader.failures)))
     found = registry.list_workers()
     contests = registry.describe_duplicates()
     if contests and resolve_worker_config("").strict_registry:
@@ -90,6 +90,18 @@ def warn_about_unknown_variables(workers: Sequence[Worker]) -> None:
 def list_unknown_variables(workers: Sequence[Worker]) -> list[str]:
     """Return the misspelt variables of options of these workers, or of all workers."""
     return list(find_unknown_variables(os.environ, [worker.get_task_definition_name() for worker in workers]))
+
+
+def _describe_each(failures: Sequence[ImportFailure]) -> list[str]:
+    """Describe each error once, although every module that imports the wrong file fails with it."""
+    by_error: dict[tuple[type, str], list[ImportFailure]] = {}
+    for failure in failures:
+        by_error.setdefault((type(failure.cause), str(failure.cause)), []).append(failure)
+    texts = []
+    for alike in by_error.values():
+        others = f" (the same error in {', '.join(one.module for one in alike[1:])})" if len(alike) > 1 else ""
+        texts.append(_describe(alike[0]) + others)
+    return texts
 
 
 def _describe(failure: ImportFailure) -> str:

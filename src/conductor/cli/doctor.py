@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from conductor.cli.checks_machine import check_here
-from conductor.cli.checks_server import check_server
+from conductor.cli.checks_server import check_server, silent_server
 from conductor.cli.checks_workers import check_workers
 from conductor.cli.console import make_console, print_line, silence_logger
 from conductor.cli.finding import Finding
 from conductor.cli.support import Url, UserError, make_configuration
+from conductor.cli.worker_options import set_worker_variables, with_worker_options
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.option import ConfigurationError
 from conductor.client.worker.worker_config import resolve_worker_config
 
+#: The checks of the server end after this time, also if the server has not answered.
+SERVER_WITHIN_S = 3.0
 STYLES = {"ok": "green", "warning": "yellow", "BROKEN": "bold red"}
 
 
+@with_worker_options
 def doctor(
     modules: Annotated[
         list[str] | None,
@@ -28,6 +32,7 @@ def doctor(
     ] = None,
     url: Url = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    **worker_options: Any,
 ) -> int:
     """Check whether workers can run here, and print remedies.
 
@@ -36,6 +41,7 @@ def doctor(
 
     The exit status is 1 if workers cannot run. A warning does not change it.
     """
+    set_worker_variables(worker_options)
     configuration = make_configuration(url)
     try:
         options = resolve_worker_config("")
@@ -51,8 +57,14 @@ def doctor(
 
 
 async def _check_over_network(configuration: Configuration, modules: list[str]) -> list[Finding]:
-    found = await check_server(configuration)
-    return [*found, *(await check_workers(modules, configuration) if modules else [])]
+    found: list[Finding] = []
+    try:
+        async with asyncio.timeout(SERVER_WITHIN_S):
+            await check_server(configuration, found)
+            found += await check_workers(modules, configuration) if modules else []
+    except TimeoutError:
+        found.append(silent_server(configuration, SERVER_WITHIN_S, is_known=bool(found)))
+    return found
 
 
 def _show(findings: list[Finding]) -> None:

@@ -30,6 +30,10 @@ from conductor.common.machine import run_event_loop
 from conductor.common.text import escape
 from conductor.protocol.statuses import TaskStatus
 
+#: A larger output is printed only with --json.
+MAX_SHOWN_BYTES = 100_000
+#: A larger output gets a warning. Conductor's default limit of a task's output is 3,072 KB.
+LARGE_OUTPUT_BYTES = 3072 * 1024
 #: Task statuses with which the command exits with status 0.
 SUCCESSFUL = (TaskStatus.COMPLETED, TaskStatus.IN_PROGRESS)
 
@@ -108,9 +112,16 @@ def _show(outcome: TaskOutcome, report: dict[str, Any]) -> None:
     print_line(
         f"{outcome.result.status}" + (f": {escape(reason)}" if (reason := report.get("reasonForIncompletion")) else "")
     )
-    print_line(f"output: {json.dumps(report['outputData'], indent=2)}")
+    size = len(outcome.output)
+    if size > MAX_SHOWN_BYTES:
+        print_line(f"output: {size:,} bytes, not printed; --json prints them")
+    else:
+        print_line(f"output: {json.dumps(report['outputData'], indent=2)}")
+    if size > LARGE_OUTPUT_BYTES:
+        print_line(
+            f"warning: an output of {size:,} bytes is large. A server may reject it, and every later task reads it; "
+            "store the data elsewhere and return its address"
+        )
     for log in outcome.result.logs or []:
         for line in log.log.splitlines():
             print_line(f"log: {escape(line)}")
-    left_out = ("logs", "outputData", "reasonForIncompletion", "status")
-    print_line(f"reported as: {json.dumps({name: value for name, value in report.items() if name not in left_out})}")

@@ -191,7 +191,10 @@ class _Drawing:
         return [self._node(task, suffix, f"{len(forked):,} forked" if forked else ""), *_draw_branches(drawn, states)]
 
     def _find_forked(self, task: Definition, suffix: str | None) -> list[list[TaskAttempt]]:
-        """Return the tasks of a dynamic fork: not in the definition, and scheduled before the next dynamic fork."""
+        """Return the tasks that a dynamic fork created, each with its attempts.
+
+        These tasks are not in the definition, and were scheduled between this dynamic fork and the next one.
+        """
         mine = self._attempts(_ref(task), suffix)
         if not mine:
             return []

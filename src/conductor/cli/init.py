@@ -29,6 +29,10 @@ FILES = {
 }
 
 
+#: An example input for the workflow of a new project.
+EXAMPLE_INPUT = '{"order": {"item": "chair", "count": 2}}'
+
+
 def init(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the project and of its directory.", show_default=False)
@@ -51,6 +55,8 @@ def init(
         raise UserError(f"{error.filename or directory} cannot be written: {error.strerror}") from None
     print_line(f"Created {directory}. To run it:")
     print_line(f"  cd {directory} && conductor-worker dev {module}")
+    print_line("Its web UI is then at http://127.0.0.1:8080/. To start a workflow, in a second terminal:")
+    print_line(f"  conductor-worker workflow start {module}_order --input '{EXAMPLE_INPUT}' --wait")
 
 
 def _module_of(name: str) -> str:

@@ -17,7 +17,7 @@ from conductor.protocol.views import WorkflowEntry, WorkflowPage
 
 #: Number of workflows on one page; a coordinator returns no more at once.
 PAGE_SIZE = 200
-#: A number of results that no search reaches.
+#: The size of a search without a limit. No search has more results.
 NO_LIMIT = 10**9
 LIMITATION = (
     "A Conductor server lists the workflows in its index, which may lag; `workflow show ID` says why a workflow waits"

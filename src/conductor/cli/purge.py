@@ -19,6 +19,9 @@ from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 from conductor.protocol.views import WorkflowEntry
 
+#: The rewrite of a large file may take this long.
+VACUUM_TIMEOUT_S = 3600.0
+
 
 @examples(
     "purge --older-than 30d --dry-run",
@@ -40,6 +43,14 @@ def purge(
     name: Annotated[str | None, typer.Option(help="Only workflows of this name.", show_default=False)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the workflows that would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    vacuum: Annotated[
+        bool,
+        typer.Option(
+            "--vacuum",
+            help="Also make the file of a coordinator smaller. It needs twice the file's size of free space, and "
+            "changes wait until it is done.",
+        ),
+    ] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
@@ -50,13 +61,20 @@ def purge(
     before_ms = parse_time(older_than, "--older-than")
     statuses = read_statuses(status or sorted(TERMINAL_WORKFLOW_STATUSES), TERMINAL_WORKFLOW_STATUSES)
     found = call_server(url, lambda api: find_ended(api, statuses, before_ms, name))
-    if dry_run or not found:
+    if dry_run or (not found and not vacuum):
         return _print_result(found, [], {}, as_json=as_json, what="would be removed" if dry_run else "to remove")
-    if not yes and not _confirm(found, url):
+    if found and not yes and not _confirm(found, url):
         typer.echo("Nothing was removed.", err=True)
         return 1
     removed, kept = _remove(found, url)
-    return _print_result(found, removed, kept, as_json=as_json, what="found")
+    sizes = call_server(url, _vacuum) if vacuum else None
+    return _print_result(found, removed, kept, as_json=as_json, what="found", sizes=sizes)
+
+
+async def _vacuum(api: AsyncApiClient) -> dict[str, int | None]:
+    if not (await identify_server(api.configuration)).is_coordinator:
+        raise UserError("--vacuum works only on a coordinator; a Conductor server has a database of its own")
+    return await api.call_for(dict[str, int | None], "POST", "/admin/vacuum", timeout_s=VACUUM_TIMEOUT_S)
 
 
 def _confirm(found: list[WorkflowEntry], url: str | None) -> bool:
@@ -110,13 +128,22 @@ def _remove(found: list[WorkflowEntry], url: str | None) -> tuple[list[str], dic
 
 
 def _print_result(
-    found: list[WorkflowEntry], removed: list[str], kept: dict[str, str], *, as_json: bool, what: str
+    found: list[WorkflowEntry],
+    removed: list[str],
+    kept: dict[str, str],
+    *,
+    as_json: bool,
+    what: str,
+    sizes: dict[str, int | None] | None = None,
 ) -> int:
     if as_json:
-        print_json({"found": [entry.workflow_id for entry in found], "removed": removed, "kept": kept})
+        vacuumed = {} if sizes is None else {"vacuum": sizes}
+        print_json({"found": [entry.workflow_id for entry in found], "removed": removed, "kept": kept, **vacuumed})
     else:
         done = f": {len(removed):,} removed, {len(kept):,} kept" if removed or kept else ""
         print_line(f"{_describe(found)} {what}{done}.")
         for workflow_id, reason in kept.items():
             print_line(to_one_line(f"{workflow_id}: kept: {reason}"))
+        if sizes is not None:
+            print_line(f"The file had {sizes['bytesBefore'] or 0:,} bytes and now has {sizes['bytesAfter'] or 0:,}.")
     return 1 if kept else 0

@@ -8,7 +8,7 @@ from typing import Any
 from conductor.cli.console import print_json, print_line, print_table, silence_logger
 from conductor.cli.queue_state import QueueState, read_queues
 from conductor.cli.server_kind import describe_error
-from conductor.cli.support import AsJson, Url, UserError, examples, make_configuration
+from conductor.cli.support import AsJson, Url, UserError, examples, make_configuration, show_web_ui
 from conductor.client.http.async_rest import ConductorError
 from conductor.protocol.why_waiting import format_duration
 
@@ -27,10 +27,12 @@ def queues(url: Url = None, as_json: AsJson = False) -> None:
         raise UserError(f"{configuration.shown_host} cannot list its queues: {describe_error(error)}") from None
     if as_json:
         print_json([_to_json(queue) for queue in found])
-    elif found:
+        return
+    if found:
         print_table(["queue", "waiting", "oldest", "last poll", "by", ""], map(_row, found))
     else:
         print_line("There are no queues: no task waits, and no worker polls.")
+    show_web_ui(url, "/queues")
 
 
 def _to_json(queue: QueueState) -> dict[str, Any]:

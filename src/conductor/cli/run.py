@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio as aio
+import logging
+import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +22,7 @@ from conductor.cli.support import (
     find_conflict,
     make_configuration,
     make_metrics_settings,
+    web_ui_address,
 )
 from conductor.cli.worker_options import set_worker_variables, with_worker_options
 from conductor.cli.worker_readiness import announce_when_ready
@@ -34,6 +37,8 @@ from conductor.client.worker.worker_config import resolve_worker_config
 from conductor.common.machine import run_event_loop
 from conductor.common.signals import defer_signal, handle_stop_signals
 from conductor.telemetry import tracing
+
+logger = logging.getLogger(__name__)
 
 #: The command waits this long for the server before it prints its first line. The workers keep trying afterwards.
 SERVER_WITHIN_S = 5.0
@@ -67,10 +72,14 @@ def run(
 ) -> int:
     """Run the decorated workers of modules or packages.
 
+    With --log-level INFO, the log also has the options of each worker.
     After SIGTERM or Ctrl-C, the command finishes the running tasks. A second signal stops it immediately.
     """
     set_worker_variables(options)
     configuration = make_configuration(url, log_level=log_level, log_format=log_format)
+    if not log_level:
+        leave_out_start_lines(configuration)
+        configuration.logs_failed_polls = configuration.logs_worker_options
     metrics = (
         None if metrics_port is None else make_metrics_settings(metrics_host, metrics_port, optional=metrics_optional)
     )
@@ -81,7 +90,10 @@ def run(
     warning = find_conflict()
     if warning:
         typer.echo(f"warning: {warning}", err=True)
-    print_line(f"Server {configuration.shown_host}: {_server(url)}. Starting {_list_workers(workers)}")
+    server, is_coordinator = _server(url)
+    print_line(f"Server {configuration.shown_host}: {server}. Starting {_list_workers(workers)}")
+    if is_coordinator:
+        print_line(f"Web UI: {web_ui_address(configuration.shown_host)}  `conductor-worker doctor` finds problems.")
     # Ctrl-C acts as SIGTERM, which the handlers process. Workers take tasks before their handler waits for signals, so
     # a SIGTERM in between is deferred instead of killing the process with running tasks.
     with (
@@ -96,20 +108,30 @@ def run(
     return 0
 
 
-def _server(url: str | None) -> str:
-    """Describe the server. Uses its own Configuration, because that of the workers belongs to another event loop."""
+def leave_out_start_lines(configuration: Configuration) -> None:
+    """Leave the start lines of each worker out of the log, unless the user has chosen a log level."""
+    if not os.environ.get("CONDUCTOR_LOG_LEVEL"):
+        configuration.logs_worker_options = False
 
-    async def ask() -> str:
+
+def _server(url: str | None) -> tuple[str, bool]:
+    """Describe the server, and return whether it is a coordinator.
+
+    It uses its own Configuration, because that of the workers belongs to another event loop.
+    """
+
+    async def ask() -> tuple[str, bool]:
         async with aio.timeout(SERVER_WITHIN_S):
-            return str(await identify_server(make_configuration(url)))
+            server = await identify_server(make_configuration(url))
+            return str(server), server.is_coordinator
 
     try:
         with silence_logger("conductor.client.http.access_token"):
             return run_event_loop(ask())
     except ConductorError as error:
-        return f"cannot be used yet ({describe_error(error)}); the workers keep trying"
+        return f"cannot be used yet ({describe_error(error)}); the workers keep trying", False
     except TimeoutError:
-        return f"has not answered within {SERVER_WITHIN_S:.0f} s; the workers keep trying"
+        return f"has not answered within {SERVER_WITHIN_S:.0f} s; the workers keep trying", False
 
 
 def _list_workers(workers: Iterable[Worker]) -> str:
@@ -127,11 +149,23 @@ def _say_ready() -> None:
     print_line("Ready: every worker has polled. Ctrl-C finishes the running tasks; a second one stops at once.")
 
 
+def _poll_report(configuration: Configuration) -> Callable[[str | None], None] | None:
+    """Return the function that logs failing polls; None if each poll is logged."""
+    return None if configuration.logs_failed_polls else _report_polls
+
+
+def _report_polls(reason: str | None) -> None:
+    if reason is None:
+        print_line("Polls work again.")
+    else:
+        logger.warning("Polls fail: %s; the workers keep trying", reason)
+
+
 def _run_processes(workers: list[Worker], configuration: Configuration, metrics: MetricsSettings | None) -> None:
     from conductor.client.automator.task_handler import TaskHandler
 
     with (
-        announce_when_ready(polled_task_types(workers), _say_ready) as listener,
+        announce_when_ready(polled_task_types(workers), _say_ready, _poll_report(configuration)) as listener,
         TaskHandler(workers, configuration, metrics, event_listeners=[listener]) as handler,
     ):
         handler.start_processes()
@@ -143,7 +177,7 @@ def _run_together(workers: list[Worker], configuration: Configuration, metrics: 
     from conductor.client.telemetry.task_logs import TaskLogs
 
     async def work() -> None:
-        with announce_when_ready(polled_task_types(workers), _say_ready) as listener:
+        with announce_when_ready(polled_task_types(workers), _say_ready, _poll_report(configuration)) as listener:
             async with TaskHandlerAsyncIO(workers, configuration, metrics, event_listeners=[listener]) as handler:
                 await handler.wait()
 

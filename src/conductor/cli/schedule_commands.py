@@ -9,20 +9,36 @@ from typing import Annotated
 import typer
 
 from conductor.cli.console import print_json, print_line, print_table
-from conductor.cli.support import AsJson, Url, UserError, add_command, examples, make_configuration, parse_json_object
+from conductor.cli.stored_warnings import print_schedule_warnings
+from conductor.cli.support import (
+    AsJson,
+    Url,
+    UserError,
+    add_command,
+    call_server,
+    examples,
+    find_web_ui,
+    make_configuration,
+    make_group,
+    parse_json_object,
+    print_web_ui,
+    show_web_ui,
+)
 from conductor.cli.times import format_time
+from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.endpoint import quote_segment
 from conductor.client.http.errors import ApiException, ConductorError
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow_schedule import WorkflowSchedule
-from conductor.client.scheduler_client import SchedulerClient
+from conductor.client.scheduler_client import AsyncSchedulerClient, SchedulerClient
+from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.common.text import escape
 
-schedule = typer.Typer(
-    name="schedule",
-    help="Manage workflows that a server starts on a schedule.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+schedule = make_group(
+    "schedule",
+    "Manage workflows that a server starts on a schedule.",
+    {"Look": ("list", "show"), "Change": ("add", "pause", "resume", "remove"), "Start": ("run",)},
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.", show_default=False)]
@@ -43,10 +59,12 @@ def list_(
         found = scheduler.get_all_schedules(workflow)
     if as_json:
         print_json([one.to_dict() for one in found])
-    elif found:
+        return
+    if found:
         _print(found)
     else:
         print_line("There are no schedules.")
+    show_web_ui(url, "/schedules")
 
 
 @examples("schedule show nightly")
@@ -106,6 +124,7 @@ def add(
         scheduler.save_schedule(request)
         found = scheduler.get_schedule(name)
     _print_result(found, f"{name}: saved{_due(found)}", as_json=as_json)
+    print_schedule_warnings(url, name)
 
 
 @examples("schedule pause nightly --reason 'the disk is full'")
@@ -126,11 +145,30 @@ def pause(
 
 @examples("schedule resume nightly")
 def resume(name: Name, url: Url = None, as_json: AsJson = False) -> None:
-    """Resume a paused schedule from now on."""
+    """Resume a paused schedule. It skips the times that passed during the pause."""
     with _scheduler(url) as scheduler:
         scheduler.resume_schedule(name)
         found = scheduler.get_schedule(name)
     _print_result(found, f"{name}: resumed{_due(found)}", as_json=as_json)
+
+
+@examples("schedule run nightly")
+def run(name: Name, url: Url = None, as_json: AsJson = False) -> None:
+    """Start the workflow of a schedule now, once, with the schedule's input."""
+
+    async def start(api: AsyncApiClient) -> tuple[str, str | None]:
+        found = await AsyncSchedulerClient(api).get_schedule(name)
+        if found.start_workflow_request is None:
+            raise UserError(f"schedule {name!r} does not name a workflow")
+        workflow_id = await AsyncWorkflowClient(api).start_workflow(found.start_workflow_request)
+        return workflow_id, await find_web_ui(api, f"/execution/{quote_segment(workflow_id)}")
+
+    workflow_id, address = call_server(url, start)
+    if as_json:
+        print_json({"workflowId": workflow_id})
+    else:
+        print_line(escape(workflow_id))
+        print_web_ui(address)
 
 
 @examples("schedule remove nightly")
@@ -186,5 +224,5 @@ def _crons(schedule: WorkflowSchedule) -> list[tuple[str, str]]:
     return listed or [(schedule.cron_expression or "", schedule.zone_id or "")]
 
 
-for command in (list_, show, add, pause, resume, remove):
+for command in (list_, show, add, run, pause, resume, remove):
     add_command(schedule, command)

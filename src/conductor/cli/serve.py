@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from conductor.cli.console import print_line
-from conductor.cli.support import LogFormat, LogLevel, UserError, import_coordinator, make_configuration
-from conductor.common.machine import freeze_loaded_objects, state_directory
+from conductor.cli.support import LogFormat, LogLevel, UserError, import_coordinator, make_configuration, web_ui_address
+from conductor.common.machine import freeze_loaded_objects, notify_systemd, state_directory
 from conductor.telemetry import tracing
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ def serve(
     keep_count: Annotated[
         int | None, typer.Option(min=0, help="Keep at most this many finished workflows.", show_default=False)
     ] = None,
+    keep_audit_days: Annotated[
+        float, typer.Option(min=0, help="Remove entries of the audit trail after this many days.")
+    ] = 90,
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Listen on other interfaces without authentication.")
     ] = False,
@@ -77,6 +80,51 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="PEM file with the certificate of the coordinator, which then speaks HTTPS "
+            "(CONDUCTOR_SERVER_TLS_CERT_FILE).",
+            show_default=False,
+        ),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="PEM file with the private key of --tls-cert (CONDUCTOR_SERVER_TLS_KEY_FILE).",
+            show_default=False,
+        ),
+    ] = None,
+    replicate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Copy every change with Litestream, which must be installed: to a directory, or to a URL of S3 "
+            "(s3://bucket/path), gs, abs, oss, sftp, nats or webdav (CONDUCTOR_REPLICATE).",
+            show_default=False,
+        ),
+    ] = None,
+    replicate_interval: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            metavar="SECONDS",
+            help="How often changes are copied. (default: 0.25 to a directory, 1 to other storage)",
+            show_default=False,
+        ),
+    ] = None,
+    disk_reserve: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="MB",
+            help="Refuse starts of workflows while less is free on the disk; reports are still accepted. "
+            "(default: 2 % of the disk, at most 256)",
+            show_default=False,
+        ),
+    ] = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
 ) -> int:
@@ -87,6 +135,8 @@ def serve(
     CONDUCTOR_ALLOWED_HOSTS, CONDUCTOR_ALLOWED_ORIGINS and CONDUCTOR_HTTP_TASK_HOSTS
     add values, separated by commas, to
     --allow-host, --allow-origin and --http-task-host.
+    CONDUCTOR_REPLICATE hides the password of a replica's URL from `ps`, which --replicate
+    cannot.
     The log level WARNING, the default, logs each failed workflow. INFO logs each
     workflow that ends, and DEBUG each request.
     """
@@ -104,13 +154,22 @@ def serve(
             http_task_hosts=[*(http_task_host or ()), *_split_variable("CONDUCTOR_HTTP_TASK_HOSTS")],
             auth_key=key,
             auth_secret=secret,
+            tls_cert=tls_cert or os.environ.get("CONDUCTOR_SERVER_TLS_CERT_FILE") or None,
+            tls_key=tls_key or os.environ.get("CONDUCTOR_SERVER_TLS_KEY_FILE") or None,
             keep_finished_s=None if keep_days is None else keep_days * SECONDS_A_DAY,
             keep_finished_count=keep_count,
+            keep_audit_s=keep_audit_days * SECONDS_A_DAY,
+            replicate=replicate or os.environ.get("CONDUCTOR_REPLICATE") or None,
+            replicate_interval_s=replicate_interval,
+            disk_reserve_bytes=None if disk_reserve is None else disk_reserve << 20,
         )
     except ValueError as error:
-        remote = "allow_remote" in str(error)
-        hint = " (on the command line: CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, or --allow-remote)"
-        raise UserError(f"{error}{hint if remote else ''}") from None
+        hint = ""
+        if "allow_remote" in str(error):
+            hint = " (on the command line: CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, or --allow-remote)"
+        elif "tls_cert" in str(error):
+            hint = " (on the command line: --tls-cert and --tls-key)"
+        raise UserError(f"{error}{hint}") from None
     _serve(coordinator, "with authentication" if key else "without authentication")
     tracing.flush()
     return 0
@@ -127,14 +186,17 @@ def _serve(coordinator: Coordinator, authentication: str) -> None:
     from conductor.coordinator.store.writer import StoreRefused
 
     def ready() -> None:
+        notify_systemd("READY=1")
         print_line(
             f"Coordinator at {coordinator.url} {authentication}, database {coordinator.database}. Press Ctrl-C to stop."
         )
+        print_line(f"Web UI: {web_ui_address(coordinator.url)}")
 
     freeze_loaded_objects()
     sys.setswitchinterval(SWITCH_S)
     try:
         coordinator.serve(ready)
+        notify_systemd("STOPPING=1")
     except OSError as error:
         hint = " (--port chooses another port)" if error.errno == errno.EADDRINUSE else ""
         raise UserError(f"{error.strerror or error}{hint}") from None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import ConductorError
-from conductor.protocol.wire import FEATURE_LEASES
+from conductor.client.http.errors import AuthorizationException
+from conductor.protocol.wire import FEATURE_LEASES, FEATURES_HEADER
 
 if TYPE_CHECKING:
     from conductor.client.http.async_api_client import AsyncApiClient
@@ -47,13 +48,21 @@ async def open_client(configuration: Configuration) -> AsyncIterator[AsyncApiCli
 
 
 async def identify_server(configuration: Configuration) -> ServerKind:
-    """Poll an unused task type, as a worker would. Raise ConductorError if the poll fails."""
+    """Poll an unused task type, as a worker would. Raise ConductorError if the server or the key cannot be used."""
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.client.http.async_api_client import AsyncApiClient
 
     async with AsyncTaskResourceApi(AsyncApiClient(configuration)) as api:
-        polled = await api.poll_for_worker(PROBE, worker_id=PROBE, domain=None, count=1, timeout_ms=0)
-        kind = COORDINATOR if FEATURE_LEASES in polled.features else "a Conductor server"
+        try:
+            polled = await api.poll_for_worker(PROBE, worker_id=PROBE, domain=None, count=1, timeout_ms=0)
+            features: Collection[str] = polled.features
+        except AuthorizationException as error:
+            # A coordinator refuses the poll of a key that may work on other types only, or may not poll at all.
+            answer = await api.api_client.call("GET", "/version")
+            features = answer.headers.get(FEATURES_HEADER.lower(), "").split(", ")
+            if error.status != 403 or FEATURE_LEASES not in features:
+                raise
+        kind = COORDINATOR if FEATURE_LEASES in features else "a Conductor server"
         try:
             version = await api.api_client.call_for(str, "GET", "/version")
         except ConductorError:

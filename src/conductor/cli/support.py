@@ -1,18 +1,22 @@
 """Code that commands share: the error for users, the server option, and extras that may be missing.
 
-Imports of this package are inside functions, because `find_conflict` must work when some of its files are missing.
+Most imports of this package are inside functions, because `find_conflict` must work when some of its files are missing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+
+from conductor.cli.help_format import PlainCommand, make_group_class
 
 if TYPE_CHECKING:
     from conductor.client.configuration.configuration import Configuration
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+#: The server of commands without --url, as `serve` and `dev` print it.
+DEFAULT_SERVER = "http://127.0.0.1:8080/api"
 #: The other distribution that is imported as `conductor`.
 OTHER_PACKAGE = "conductor-python"
 
@@ -76,12 +82,23 @@ def examples(*lines: str) -> Callable[[Command], Command]:
     return add
 
 
+def make_group(name: str, help_text: str, sections: Mapping[str, Sequence[str]]) -> typer.Typer:
+    """Return a group of commands. `sections` sorts its help by purpose."""
+    return typer.Typer(
+        name=name,
+        cls=make_group_class(sections),
+        help=help_text,
+        no_args_is_help=True,
+        rich_markup_mode=None,  # plain help, because boxes cut off long names
+    )
+
+
 def add_command(group: typer.Typer, command: Callable[..., Any]) -> None:
     """Add a function as a command to a group, with its examples."""
     # After \b, click does not rewrap the lines.
     lines = "\n".join(f"  conductor-worker {line}" for line in getattr(command, "examples", ()))
-    name = command.__name__.rstrip("_").replace("_", "-")
-    group.command(name, epilog=f"\b\nExamples:\n{lines}" if lines else None)(command)
+    name = command.__name__.rstrip("_").replace("_", "-").removesuffix("-task")
+    group.command(name, cls=PlainCommand, epilog=f"\b\nExamples:\n{lines}" if lines else None)(command)
 
 
 def parse_json_object(text: str, option: str) -> dict[str, Any]:
@@ -136,6 +153,38 @@ def call_server(url: str | None, call: Callable[[AsyncApiClient], Awaitable[T]])
         raise UserError(error) from None
 
 
+async def find_web_ui(api: AsyncApiClient, path: str = "/") -> str | None:
+    """Return the address of a page of the server's web UI; None for a Conductor server."""
+    from conductor.protocol.wire import FEATURES_HEADER
+
+    features = (await api.call("GET", "/version")).headers.get(FEATURES_HEADER.lower())
+    return None if features is None else web_ui_address(api.configuration.shown_host, path)
+
+
+def web_ui_address(api_url: str, path: str = "/") -> str:
+    """Return the address of a page of a coordinator's web UI."""
+    return api_url.rstrip("/").removesuffix("/api") + path
+
+
+def print_web_ui(address: str | None) -> None:
+    """Print the address of the web UI on the standard error, because the standard output may be parsed."""
+    if address is not None:
+        typer.echo(f"Web UI: {address}", err=True)
+
+
+def show_web_ui(url: str | None, path: str = "/") -> None:
+    """Print the address of a page of the server's web UI, if it has one."""
+    print_web_ui(call_server(url, lambda api: find_web_ui(api, path)))
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: the most similar name, or the known names."""
+    names = sorted(known)
+    if close := get_close_matches(name, names, n=1):
+        return f"; did you mean {close[0]!r}?"
+    return f"; there are {', '.join(names[:10])}{' and more' if len(names) > 10 else ''}" if names else ""
+
+
 def unreachable_error(configuration: Configuration, error: TransportError) -> UserError:
     """Return the error for a server that did not answer, with the remedy."""
     from conductor.cli.server_kind import describe_error
@@ -150,6 +199,8 @@ def make_configuration(url: str | None, **more: Any) -> Configuration:
     """Return the configuration for a URL, by default that of the environment. Raise UserError for an invalid value."""
     from conductor.client.configuration.configuration import Configuration
 
+    if not url and not os.environ.get("CONDUCTOR_SERVER_URL"):
+        url = DEFAULT_SERVER
     try:
         return Configuration(url, **more)
     except ValueError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
@@ -11,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from conductor.cli import newest_workflows
-from conductor.cli.console import print_line, silence_logger
+from conductor.cli.console import print_line, silence_logger, truncate
 from conductor.cli.server_kind import describe_error, open_client
 from conductor.cli.support import Url, UserError, make_configuration
 from conductor.client.configuration.configuration import Configuration
@@ -29,6 +31,9 @@ MAX_FOLLOWED = 1000
 MAX_READ = 100
 #: Number of workflow ids that are remembered, so that the start of each workflow is printed once.
 MAX_KNOWN = 10 * MAX_FOLLOWED
+#: Number of characters of an id that a line shows; --json has all of them.
+SHORT_ID = 8
+WORKFLOW_STARTED = "workflow started"
 OPEN = (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED)
 
 
@@ -44,13 +49,20 @@ class TailEvent(NamedTuple):
     task_id: str | None = None
     worker_id: str | None = None
     reason: str | None = None
+    correlation_id: str | None = None
+    parent_id: str | None = None
+
+    @property
+    def short_id(self) -> str:
+        """The end of the workflow's id, because all ids of a server begin alike."""
+        return f"…{self.workflow_id[-SHORT_ID:]}"
 
     def line(self) -> str:
-        at = datetime.fromtimestamp(self.at_ms / 1000).astimezone().strftime("%H:%M:%S.%f")[:-3]
-        of = f"  {self.task} ({self.task_type}, {self.task_id})" if self.task else ""
+        at = datetime.fromtimestamp(self.at_ms / 1000).astimezone().strftime("%H:%M:%S")
+        of = f"  {self.task}" if self.task else ""
         by = f" by {self.worker_id}" if self.worker_id and self.what == "started" else ""
-        because = f": {self.reason}" if self.reason else ""
-        return escape(f"{at}  {self.workflow} {self.workflow_id}{of}  {self.what}{by}{because}")
+        because = f": {' '.join(self.reason.split())}" if self.reason else ""
+        return escape(f"{at}  {self.workflow} {self.short_id}{of}  {self.what}{by}{because}")
 
     def to_json(self) -> str:
         return json.dumps({name: value for name, value in self._asdict().items() if value is not None})
@@ -148,7 +160,12 @@ class WorkflowFollower:
             *(event for task in tasks for event in _task_events(task)),
         ]
         events = [
-            event._replace(workflow=str(workflow.get("workflowName") or "?"), workflow_id=workflow_id)
+            event._replace(
+                workflow=str(workflow.get("workflowName") or "?"),
+                workflow_id=workflow_id,
+                correlation_id=workflow.get("correlationId"),
+                parent_id=workflow.get("parentWorkflowId") or None,
+            )
             for event in found
             if (event.task_id or "", event.what) not in printed
         ]
@@ -160,7 +177,7 @@ class WorkflowFollower:
 
 def _workflow_events(workflow: dict[str, Any], workflow_id: str) -> Iterator[TailEvent]:
     started_ms = int(workflow.get("startTime") or workflow.get("createTime") or 0)
-    yield TailEvent(started_ms, "workflow started", "", workflow_id)
+    yield TailEvent(started_ms, WORKFLOW_STARTED, "", workflow_id)
     status = str(workflow["status"])
     if status in TERMINAL_WORKFLOW_STATUSES:
         ended_ms = int(workflow.get("endTime") or workflow.get("updateTime") or 0)
@@ -192,7 +209,7 @@ def _task_events(task: dict[str, Any]) -> Iterator[TailEvent]:
 
 def _sort_key(event: TailEvent) -> tuple[int, int]:
     """Sort by time, and within a millisecond by the order in which the events must have happened."""
-    ranks = {"workflow started": 0, "scheduled": 1, "started": 2}
+    ranks = {WORKFLOW_STARTED: 0, "scheduled": 1, "started": 2}
     return event.at_ms, ranks.get(event.what, 3 if event.task_id else 4)
 
 
@@ -210,7 +227,9 @@ def tail(
 ) -> None:
     """Print events of workflows and tasks as they happen.
 
-    Stop with Ctrl-C. The command follows up to 1,000 open workflows and reads 100
+    Each event is one line, cut to the width of the terminal. Stop with Ctrl-C.
+
+    The command follows up to 1,000 open workflows and reads 100
     of them in each round. It prints a warning if it leaves events out.
     """
     configuration = make_configuration(url)
@@ -241,8 +260,12 @@ async def _follow(configuration: Configuration, name: str | None, as_json: bool,
                 typer.echo(escape(f"{what}; trying again"), err=True)
                 continue
             for event in events:
-                print_line(event.to_json() if as_json else event.line())
+                print_line(event.to_json() if as_json else _fit(event.line()))
             printed = _print_warnings(follower.warnings, printed)
+
+
+def _fit(line: str) -> str:
+    return truncate(line, os.get_terminal_size().columns) if sys.stdout.isatty() else line
 
 
 def _print_warnings(warnings: dict[str, str], printed: set[str]) -> set[str]:

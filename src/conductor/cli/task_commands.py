@@ -11,7 +11,16 @@ from rich.text import Text
 
 from conductor.cli.console import make_console, print_json, print_line, to_sentence
 from conductor.cli.graph import Line, print_lines, sign
-from conductor.cli.support import AsJson, Url, UserError, add_command, call_server, examples, parse_json_object
+from conductor.cli.support import (
+    AsJson,
+    Url,
+    UserError,
+    add_command,
+    call_server,
+    examples,
+    make_group,
+    parse_json_object,
+)
 from conductor.cli.times import format_time
 from conductor.cli.workflow_details import operator_of, read_view, read_workflow, to_json_value
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
@@ -29,11 +38,10 @@ from conductor.protocol.why_waiting import Waiting, format_duration
 #: Interval between two reads of a log with --follow.
 LOOK_S = 1.0
 
-task = typer.Typer(
-    name="task",
-    help="Show a task and its log; complete or fail it.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+task = make_group(
+    "task",
+    "Show a task and its log; complete or fail it.",
+    {"Look": ("show", "logs"), "Change": ("complete", "fail")},
 )
 
 TaskName = Annotated[

@@ -31,6 +31,14 @@ def parse_time(text: str, option: str) -> int:
         raise UserError(f"{option}: {text!r} is not a time; use {TIME_FORMATS}") from None
 
 
+def parse_duration(text: str, option: str) -> float:
+    """Parse a duration such as 30s or 1h, and return seconds. Raise UserError naming the option."""
+    length = _LENGTH.fullmatch(text.strip())
+    if length is None or length[2].lower() not in _UNITS_S or int(length[1]) == 0:
+        raise UserError(f"{option}: {text!r} is not a duration; use for example 30s, 15m, 1h or 1d")
+    return float(int(length[1]) * _UNITS_S[length[2].lower()])
+
+
 def format_time(at_ms: int | None) -> str:
     """Format a time in UTC, to the second; return an empty string for None or 0."""
     if not at_ms:

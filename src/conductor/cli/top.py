@@ -37,7 +37,7 @@ SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "name": queue_name,
 }
 KEYS = "q quit  s sort  w workers  l leases  j/k move  Enter open"
-#: The view that Enter opens, by the current view.
+#: Current view → the view that Enter opens.
 _ENTER = {"queues": "queue", "workers": "queue", "leases": "lease", "queue": "queues", "lease": "leases"}
 _ARROWS = {"\x1b[A": "k", "\x1b[B": "j", "\r": "\n"}
 
@@ -148,7 +148,7 @@ def _queues(frame: Frame, queues: list[dict[str, Any]], chosen: int | None) -> R
     table = _table("queue", "waiting", "oldest", "held", "/min", "p50", "polled")
     for number, queue in enumerate(queues):
         stats = queue.get("stats") or {}
-        polled = "parked" if queue.get("parked") else _format_since(frame, queue.get("lastPollMs"))
+        polled = "now" if queue.get("parked") else _format_since(frame, queue.get("lastPollMs"))
         table.add_row(
             queue_name(queue),
             f"{queue['ready']:,}",
@@ -249,6 +249,10 @@ def _format_since(frame: Frame, at_ms: int | None) -> str:
     return "" if at_ms is None else format_duration(frame.now_ms - at_ms)
 
 
+#: With --once or --json, the server has to answer within this time.
+FRAME_WITHIN_S = 3.0
+
+
 def top(
     url: Url = None,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and exit.")] = False,
@@ -270,8 +274,11 @@ def top(
 
 
 async def _one_frame(configuration: Configuration, as_json: bool) -> None:
-    async with open_client(configuration) as api:
-        frame = await read_frame(api, configuration)
+    try:
+        async with asyncio.timeout(FRAME_WITHIN_S), open_client(configuration) as api:
+            frame = await read_frame(api, configuration)
+    except TimeoutError:
+        raise UserError(f"{configuration.shown_host} has not answered within {FRAME_WITHIN_S:g} s") from None
     if as_json:
         print_line(json.dumps(frame.to_dict()))
         return

@@ -13,7 +13,6 @@ from conductor.cli.support import UserError
 from conductor.client.configuration.option import ConfigurationError, Option
 from conductor.client.worker.worker_config import OPTIONS
 
-_METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 _PANEL = "Options of all workers (a worker's own environment variable wins)"
 
 
@@ -37,7 +36,6 @@ def _parameter(row: Option) -> inspect.Parameter:
     info = typer.Option(
         flags,
         help=f"{row.help} (default: {_default(row)})",
-        metavar=None if row.kind is bool else _METAVARS[row.kind],
         rich_help_panel=_PANEL,
         show_default=False,
     )

@@ -17,29 +17,49 @@ from conductor.cli.console import (
     print_json,
     print_line,
     print_table,
+    print_value,
     to_sentence,
     truncate,
 )
 from conductor.cli.graph import Line, draw, print_lines, sign
 from conductor.cli.newest_workflows import FoundWorkflows, WorkflowFilter, find_newest
 from conductor.cli.start_many import read_requests, start_many
-from conductor.cli.support import AsJson, Url, UserError, call_server, examples, parse_json_object
+from conductor.cli.support import (
+    AsJson,
+    Url,
+    UserError,
+    call_server,
+    examples,
+    find_web_ui,
+    parse_json_object,
+    print_web_ui,
+    show_web_ui,
+    suggest,
+)
 from conductor.cli.times import TIME_FORMATS, format_age, format_time, now_ms, parse_time
 from conductor.cli.workflow_details import WorkflowReport, read_workflow, to_json_value
 from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.endpoint import quote_segment
+from conductor.client.http.errors import ConductorError, NotFoundException
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow import Workflow
+from conductor.client.metadata_client import AsyncMetadataClient
 from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.common.text import escape
-from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
-from conductor.protocol.views import WorkflowEntry
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
+from conductor.protocol.views import TaskAttempt, WorkflowEntry
 from conductor.protocol.why_waiting import format_duration
 
 STATUSES = (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED, *sorted(TERMINAL_WORKFLOW_STATUSES))
 #: Shortest and longest interval between two reads of a workflow in `wait`. Most workflows end soon.
 FIRST_LOOK_S = 0.1
+#: Interval between two reads of a workflow in `show --follow`.
+FOLLOW_S = 0.5
+#: Types of tasks that a person or a program completes.
+COMPLETED_BY_HAND = ("WAIT", "HUMAN")
 LONGEST_LOOK_S = 2.0
 
+FAILED = (WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT)
 #: A terminal with at least this many columns shows correlation ids.
 WIDE = 110
 HEADS = ["status", "workflow", "id", "started", "took", "correlation id", "why"]
@@ -99,10 +119,16 @@ def list_(
     found = call_server(url, lambda api: find_newest(api, wanted))
     if as_json:
         print_json(to_json_value(found.entries))
-    elif found.entries:
+        return
+    if found.entries:
         _print_list(found)
     else:
         print_line("There are no such workflows." if wanted != WorkflowFilter(size=size) else "There are no workflows.")
+    if any(entry.status in FAILED for entry in found.entries):
+        typer.echo(
+            "`conductor-worker workflow show ID` shows the failed task; `workflow retry ID` retries it.", err=True
+        )
+    show_web_ui(url, f"/?status={','.join(wanted.statuses)}" if wanted.statuses else "/")
 
 
 def read_statuses(values: Sequence[str], allowed: Collection[str] = STATUSES) -> tuple[str, ...]:
@@ -158,16 +184,63 @@ def _print_rows(console: Console, rows: list[list[str]]) -> None:
     "workflow show 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11",
     "workflow show 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11 --json | jq .waiting",
 )
-def show(workflow_id: WorkflowId, url: Url = None, as_json: AsJson = False) -> None:
-    """Draw a workflow with its tasks, and explain why it waits."""
-    found = call_server(url, lambda api: read_workflow(api, workflow_id))
-    if as_json:
-        print_json(to_json_value(found))
-        return
+def show(
+    workflow_id: WorkflowId,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Draw it again after each change, until it has ended.")
+    ] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a workflow with its tasks, and explain why it waits.
+
+    The command also prints the input, the output, and how to complete a waiting task.
+    """
+    if follow and as_json:
+        raise UserError("--follow cannot be combined with --json; use `tail --json`")
+
+    async def look(api: AsyncApiClient) -> str | None:
+        found = await read_workflow(api, workflow_id)
+        drawn = ""
+        while True:
+            drawn, before = _states_of(found), drawn
+            if as_json:
+                print_json(to_json_value(found))
+                return None
+            if drawn != before:
+                _draw_report(found, workflow_id, clear=follow)
+            if not follow or found.workflow.get("status") in TERMINAL_WORKFLOW_STATUSES:
+                return await find_web_ui(api, f"/execution/{quote_segment(workflow_id)}")
+            await asyncio.sleep(FOLLOW_S)
+            found = await read_workflow(api, workflow_id)
+
+    print_web_ui(call_server(url, look))
+
+
+def _states_of(found: WorkflowReport) -> str:
+    """Return the statuses of a workflow and its tasks as one text, which shows whether something has changed."""
+    tasks = [f"{task.task_id} {task.status}" for task in found.tasks]
+    return " ".join([str(found.workflow.get("status")), *tasks])
+
+
+def _draw_report(found: WorkflowReport, workflow_id: str, *, clear: bool) -> None:
     console = make_console()
+    if clear and console.is_terminal:
+        console.clear()
     print_lines(console, _heading(found))
     print_line("")
     print_lines(console, draw(found))
+    for task in found.tasks:
+        if task.steps:
+            print_line("")
+            print_lines(console, _list_steps(task))
+    print_line("")
+    print_value("input", found.workflow.get("input"))
+    if found.workflow.get("status") in TERMINAL_WORKFLOW_STATUSES:
+        print_value("output", found.workflow.get("output"))
+    for task in found.tasks:
+        if task.type in COMPLETED_BY_HAND and task.status not in TERMINAL_TASK_STATUSES:
+            print_line(escape(f"conductor-worker task complete {workflow_id}:{task.ref} --output '{{}}'"))
     if found.more_tasks:
         print_line(f"The workflow has more tasks; only {len(found.tasks):,} of them are drawn and counted.")
     for line in found.cannot_tell:
@@ -194,6 +267,31 @@ def _heading(found: WorkflowReport) -> list[Line]:
     if found.waiting.remedy:
         reason.append(f" {escape(found.waiting.remedy)}", "not bold")
     return [Line("", "", title), Line("  ", "  ", Text(escape(", ".join(facts)))), Line("  ", "  ", reason)]
+
+
+#: The longest result of a step in the list.
+MAX_RESULT_CHARS = 80
+
+
+def _list_steps(task: TaskAttempt) -> list[Line]:
+    """Return one line per durable step: its name, its duration, and its result or what it waits for."""
+    newest = f", the newest {len(task.steps):,}" if task.step_count > len(task.steps) else ""
+    lines = [Line("", "  ", Text(f"{escape(task.ref)}: {task.step_count:,} durable steps{newest}", style="bold"))]
+    for step in task.steps:
+        mark, style = sign({"DONE": "COMPLETED", "FAILED": "FAILED"}.get(step.state, "IN_PROGRESS"))
+        name = step.name if step.number == 1 else f"{step.name}#{step.number}"
+        text = Text.assemble((f"{mark} ", style), (escape(name), "bold"))
+        if step.kind != "STEP":
+            text.append(f"  {step.kind}", "dim")
+        if step.ended_ms is not None:
+            text.append(f"  {format_duration(step.ended_ms - step.started_ms)}")
+        if step.waits is not None:
+            text.append(f"  {escape(step.waits)}")
+        elif step.result is not None:
+            is_cut = len(step.result) > MAX_RESULT_CHARS
+            text.append(f"  {escape(step.result[:MAX_RESULT_CHARS])}{'…' if is_cut else ''}", "dim")
+        lines.append(Line("  ", "    ", text))
+    return lines
 
 
 @examples(
@@ -256,16 +354,37 @@ def start(
     )
     if timeout is not None and not wait_:
         raise UserError("--timeout needs --wait")
-    workflow_id = call_server(url, lambda api: AsyncWorkflowClient(api).start_workflow(request))
-    if wait_:
-        if not as_json:
-            print_line(escape(workflow_id))
-        return wait([workflow_id], timeout, url, as_json)
-    if as_json:
+    workflow_id, address = call_server(url, lambda api: _start(api, request))
+    if as_json and not wait_:
         print_json({"workflowId": workflow_id})
-    else:
+    if not as_json:
         print_line(escape(workflow_id))
-    return 0
+        print_web_ui(address)
+    return wait([workflow_id], timeout, url, as_json) if wait_ else 0
+
+
+async def _start(api: AsyncApiClient, request: StartWorkflowRequest) -> tuple[str, str | None]:
+    """Start a workflow. Return its id, and its address in the web UI."""
+    try:
+        workflow_id = await AsyncWorkflowClient(api).start_workflow(request)
+    except NotFoundException as error:
+        raise UserError(await _describe_unknown(api, request, error)) from None
+    return workflow_id, await find_web_ui(api, f"/execution/{quote_segment(workflow_id)}")
+
+
+async def _describe_unknown(api: AsyncApiClient, request: StartWorkflowRequest, error: NotFoundException) -> str:
+    """Return which name or version is unknown, with the most similar one."""
+    try:
+        known = {(one.name, one.version or 1) for one in await AsyncMetadataClient(api).get_all_workflow_defs()}
+    except ConductorError:
+        return str(error.reason or error)
+    versions = sorted(version for name, version in known if name == request.name)
+    if versions and request.version in (None, *versions):  # something else is unknown
+        return str(error.reason or error)
+    if versions:
+        listed = ", ".join(map(str, versions))
+        return f"workflow {request.name!r} has no version {request.version}; it has {listed}"
+    return f"there is no workflow {request.name!r}{suggest(request.name or '', {name for name, _ in known})}"
 
 
 @examples(
@@ -298,6 +417,8 @@ def wait(workflow_ids: WorkflowIds, timeout: Timeout = None, url: Url = None, as
         for workflow in ended:
             if not workflow.is_terminal:
                 print_line(f"{escape(workflow.workflow_id)}: {workflow.status} after {timeout:g} s")
+        if len(ended) == 1 and ended[0].is_terminal:
+            print_value("output", ended[0].output)
     return 0 if all(workflow.is_successful() for workflow in ended) else 1
 
 

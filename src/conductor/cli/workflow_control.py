@@ -1,4 +1,4 @@
-"""`conductor-worker workflow pause`, `resume`, `retry`, `rerun`, `restart` and `terminate`."""
+"""`conductor-worker workflow pause`, `resume`, `retry`, `rerun`, `restart`, `terminate`, `send` and `delete`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from conductor.cli import BAD_INPUT
 from conductor.cli.console import print_json, print_line
-from conductor.cli.support import AsJson, Url, UserError, call_server, examples, to_one_line
+from conductor.cli.support import AsJson, Url, UserError, call_server, examples, parse_json_object, to_one_line
 from conductor.cli.workflow_commands import WorkflowIds
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, AuthorizationException, NotFoundException
@@ -102,8 +102,55 @@ def terminate(
     )
 
 
-def _apply_to_each(workflow_ids: list[str], done: str, action: Action, url: str | None, *, as_json: bool) -> int:
-    """Call the server for each id and print the results. Return 1 if the server rejects one, 2 if one is unknown."""
+@examples("workflow delete $ID", "workflow delete $ID --force")
+def delete(
+    workflow_ids: WorkflowIds,
+    force: Annotated[bool, typer.Option("--force", help="Also delete workflows that have not ended.")] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> int:
+    """Delete ended workflows permanently, with their tasks and logs."""
+
+    async def remove(api: AsyncWorkflowClient, workflow_id: str) -> None:
+        if not force and not (found := await api.get_workflow_status(workflow_id)).is_terminal:
+            raise ApiException(409, f"not deleted, because it is {found.status}; terminate it first, or add --force")
+        await api.delete_workflow(workflow_id, archive_workflow=False)
+
+    return _apply_to_each(workflow_ids, "deleted", remove, url, as_json=as_json)
+
+
+@examples("""workflow send $ID --message '{"name": "approval", "approved": true}'""")
+def send(
+    workflow_ids: WorkflowIds,
+    message: Annotated[str, typer.Option(help="The message: a JSON object.", metavar="JSON", show_default=False)],
+    url: Url = None,
+    as_json: AsJson = False,
+) -> int:
+    """Send a message to running workflows."""
+    payload = parse_json_object(message, "--message")
+    return _apply_to_each(
+        workflow_ids,
+        "message sent",
+        lambda api, one: api.send_message(one, payload),
+        url,
+        as_json=as_json,
+        answer_field="messageId",
+    )
+
+
+def _apply_to_each(
+    workflow_ids: list[str],
+    done: str,
+    action: Action,
+    url: str | None,
+    *,
+    as_json: bool,
+    answer_field: str | None = None,
+) -> int:
+    """Call the server for each id and print the results. Return 1 if the server rejects one, 2 if one is unknown.
+
+    `answer_field` is the field of the JSON results that holds the answer of the server.
+    """
     results: list[dict[str, object]] = []
     status = 0
 
@@ -112,15 +159,17 @@ def _apply_to_each(workflow_ids: list[str], done: str, action: Action, url: str 
         workflows = AsyncWorkflowClient(api)
         for workflow_id in dict.fromkeys(workflow_ids):
             problem: str | None = None
+            answer: object = None
             try:
-                await action(workflows, workflow_id)
+                answer = await action(workflows, workflow_id)
             except AuthorizationException:
                 raise
             except ApiException as error:
                 problem = to_one_line(error.reason or error)
                 is_known = not isinstance(error, NotFoundException) or await _is_known(workflows, workflow_id)
                 status = max(status, 1 if is_known else BAD_INPUT)
-            results.append({"workflowId": workflow_id, "done": problem is None, "error": problem})
+            result: dict[str, object] = {"workflowId": workflow_id, "done": problem is None, "error": problem}
+            results.append(result if answer_field is None else {**result, answer_field: answer})
             if not as_json:
                 print_line(f"{to_one_line(workflow_id)}: {problem or done}")
 

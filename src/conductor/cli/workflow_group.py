@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import typer
-
 from conductor.cli import definitions, workflow_commands, workflow_control
-from conductor.cli.support import add_command
+from conductor.cli.support import add_command, make_group
 
-workflow = typer.Typer(
-    name="workflow",
-    help="List, start and control workflows; register definitions.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+workflow = make_group(
+    "workflow",
+    "List, start and control workflows; register definitions.",
+    {
+        "Look": ("list", "show", "wait"),
+        "Start": ("start",),
+        "Control": ("pause", "resume", "retry", "rerun", "restart", "terminate", "send", "delete"),
+        "Definitions": ("definitions", "export", "register", "diff"),
+    },
 )
 for command in (
     workflow_commands.list_,
@@ -24,6 +26,9 @@ for command in (
     workflow_control.rerun,
     workflow_control.restart,
     workflow_control.terminate,
+    workflow_control.send,
+    workflow_control.delete,
+    definitions.definitions,
     definitions.export,
     definitions.register,
     definitions.diff,

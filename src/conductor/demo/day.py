@@ -15,19 +15,23 @@ from conductor.demo.customers import Day, run_day
 from conductor.demo.worker_page import WorkerPage
 
 
-def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep: bool) -> bool:
+def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep: bool, web_ui: str | None) -> bool:
     """Run the demo with `count` orders; with `keep`, run until a signal. Return whether all ended as expected."""
     server, page = configuration.shown_host, WorkerPage(metrics.http_port or 0)
     print(f"The shop is open: {count} orders, 5 workers in separate processes, server {server}", flush=True)
     run_event_loop(shop.register(configuration))
     with TaskHandler(shop.WORKERS, configuration, metrics) as handler:
         handler.start_processes()
+        if keep and web_ui is not None:
+            print(f"Web UI: {web_ui}", flush=True)
         page.wait_until_ready()
         day: Day = run_event_loop(run_day(configuration, count))
         summary.show(day, page.read_metrics())
         if keep:
             summary.show_where_to_look(day, server, page.url)
             _wait_for_signal()
+        else:
+            summary.show_next_steps()
     return day.as_expected
 
 

@@ -88,6 +88,12 @@ def _p50_p95(values: Sequence[int]) -> str:
     return f"{ordered[len(ordered) // 2]}/{ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)]}"
 
 
+def show_next_steps() -> None:
+    """Print what to do after the demo."""
+    print("Look at it in the web UI: conductor-worker demo --keep")
+    print("Write your own: conductor-worker init my-project && cd my-project && conductor-worker dev my_project")
+
+
 def show_where_to_look(day: Day, url: str, workers_url: str) -> None:
     """Print commands that inspect the server and the workers while they run."""
     order = json.dumps({"order": asdict(Order(0, "chair", 2))})

@@ -87,4 +87,4 @@ class Program:
 
 def url_in(line: str) -> str:
     """The URL in a line of output."""
-    return next(word for word in line.split() if word.startswith("http://"))
+    return next(word for word in line.split() if word.startswith(("http://", "https://")))

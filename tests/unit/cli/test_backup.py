@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import shutil
+import signal
 import sqlite3
 import stat
 import threading
@@ -17,6 +18,7 @@ import pytest
 
 from conductor.coordinator import Coordinator
 from conductor.coordinator.store.sql import SCHEMA_VERSION
+from tests.unit.cli.program import CLI, Program
 
 
 def start(url: str) -> str:
@@ -256,3 +258,54 @@ class TestGoodCopiesStay:
         ran = cli("backup", "copy.db", "--keep", number)
         assert ran.status == 2
         assert "--keep" in ran.err
+
+
+def test_backups_are_repeated_until_the_program_is_stopped(tmp_path: Path) -> None:
+    with Coordinator(tmp_path / "live.db") as live:
+        define(live.url)
+        command = [*CLI, "backup", "--every", "1s", "--keep", "2", "--to", "copies", "--database", "live.db"]
+        with Program(command, tmp_path) as program:
+            for _ in range(3):
+                program.line_with("Copied")
+            (tmp_path / "copies" / "live.db").unlink()
+            (tmp_path / "copies" / "live.db").mkdir()
+            program.line_with("is not a file")
+            (tmp_path / "copies" / "live.db").rmdir()
+            program.line_with("Copied")
+            program.send(signal.SIGTERM)
+            assert program.wait() == 0
+    assert sorted(path.name for path in (tmp_path / "copies").iterdir()) == ["live.db", "live.db.1"]
+
+
+def test_a_backup_has_one_target(cli: Any) -> None:
+    assert "either a FILE" in cli("backup").err
+    assert "either a FILE" in cli("backup", "a.db", "--to", "copies").err
+    assert "is not a duration" in cli("backup", "--to", "copies", "--every", "often").err
+
+
+def test_a_backup_copies_the_file_of_the_server_that_it_talks_to_or_refuses_u1_10(
+    cli: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))
+    default = place / "state" / "conductor-worker" / "coordinator.db"
+    default.parent.mkdir(parents=True)
+    with Coordinator(default) as other:
+        define(other.url)
+    with Coordinator("shop.db") as live:  # a relative path, as in `serve --database shop.db`
+        monkeypatch.setenv("CONDUCTOR_SERVER_URL", live.url)
+        define(live.url)
+        started = start(live.url)
+        ran = cli("backup", "copy.db")
+        named = cli("backup", "other.db", "--database", str(default))
+    assert ran.status == named.status == 0
+    assert f"Copied {place / 'shop.db'} to {place / 'copy.db'}" in ran.out
+    with Coordinator(place / "copy.db") as restored:
+        assert has(restored.url, started)
+    with Coordinator() as memory:
+        refused = cli("backup", "memory.db", "--url", memory.url)
+    assert refused.status == 2
+    assert "name the file to copy with --database" in refused.err
+    assert not (place / "memory.db").exists()
+    gone = cli("backup", "default.db", "--url", "http://127.0.0.1:1/api")
+    assert gone.status == 0, "without a server, the default file is copied"
+    assert f"Copied {default} to" in gone.out

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
-from conductor.cli.main import run_command
+from conductor.cli.command_line import run_command
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.metadata_client import MetadataClient
+from conductor.client.scheduler_client import SchedulerClient
 from conductor.coordinator import Coordinator
 
 CODE = """
@@ -66,6 +69,36 @@ def test_the_command_says_what_is_new_registers_it_and_says_that_nothing_changes
     assert capsys.readouterr().out == f"{name} version 2: unchanged\n"
 
 
+SCHEDULED = """
+from conductor import OrkesClients, worker_task
+from conductor.client.workflow import workflow
+
+@worker_task("sweep")
+def sweep() -> None: ...
+
+server = OrkesClients().get_workflow_executor()
+with workflow("nightly_{name}", cron="0 0 2 * * *", time_zone="Europe/Berlin", executor=server) as nightly:
+    sweep()
+"""
+
+
+@pytest.mark.parametrize("way", ["command", "method"])
+def test_a_registration_saves_the_schedule_of_the_workflow(
+    tmp_path: Path, server: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"nightly_{way}"
+    file = tmp_path / f"{name}_module.py"
+    file.write_text(SCHEDULED.format(name=way))
+    monkeypatch.setenv("CONDUCTOR_SERVER_URL", server)
+    if way == "command":
+        assert run_command(["workflow", "register", str(file)]) == 0
+    else:
+        runpy.run_path(str(file))["nightly"].register(overwrite=True)
+    with SchedulerClient(Configuration(server)) as schedules:
+        (saved,) = schedules.get_all_schedules(name)
+    assert (saved.cron_expression, saved.zone_id) == ("0 0 2 * * *", "Europe/Berlin")
+
+
 def test_register_without_a_server_prints_the_remedy(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["workflow", "register", module.stem, "--url", "http://127.0.0.1:1/api"]) == 2
     refusal = capsys.readouterr().err
@@ -116,3 +149,69 @@ def test_a_file_that_fails_is_named(module: Path, capsys: pytest.CaptureFixture[
 def test_a_server_that_is_away_is_named(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["workflow", "register", module.stem, "--url", "http://127.0.0.1:1/api"]) == 2
     assert "127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_register_prints_what_is_probably_a_mistake_u4_58(
+    module: Path, server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    definition = {
+        "name": "hasty",
+        "tasks": [
+            {"name": "a", "taskReferenceName": "a", "type": "SIMPEL", "inputParams": {}},
+            {"name": "b", "taskReferenceName": "b", "type": "INLINE", "inputParameters": {"expression": "1 +"}},
+        ],
+    }
+    body = json.dumps(definition).encode()
+    request = Request(f"{server}/metadata/workflow", body, {"Content-Type": "application/json"})
+    with urlopen(request, timeout=60) as answer:
+        headers = answer.headers.get_all("Conductor-Warning")
+    with urlopen(f"{server}/view/definition/hasty/warnings?version=1", timeout=60) as answer:
+        assert json.load(answer)["warnings"] == headers
+    assert [text.partition(":")[0] for text in headers] == ["a.inputParams", "a.type", "b.inputParameters.expression"]
+
+    module.write_text(
+        "from conductor.client.http.models.workflow_def import WorkflowDef\n"
+        "from conductor.client.http.models.workflow_task import WorkflowTask\n"
+        "flow = WorkflowDef(name='hasty', version=2, tasks=[\n"
+        "    WorkflowTask(name='a', task_reference_name='a', type='SIMPEL')])\n"
+    )
+    assert run_command(["workflow", "register", module.stem, "--url", server]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "hasty version 2: registered\n"
+    assert printed.err.startswith("warning: hasty: a.type: 'SIMPEL' is a custom task type")
+
+
+def test_exported_json_is_registered_as_it_is_written(
+    module: Path, server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["workflow", "export", module.name, "--output", "."]) == 0
+    exported = f"{module.stem}.json"
+    assert run_command(["workflow", "register", exported, "--url", server]) == 0
+    assert run_command(["workflow", "diff", module.name, exported, "--url", server]) == 0
+    hasty = [
+        {"name": "from_json", "tasks": [{"name": "a", "taskReferenceName": "a", "type": "SIMPLE", "inputParam": {}}]}
+    ]
+    (tmp_path / "hasty.json").write_text(json.dumps(hasty))
+    capsys.readouterr()
+    assert run_command(["workflow", "register", "hasty.json", "--url", server]) == 0
+    printed = capsys.readouterr()
+    assert "from_json version 1: registered" in printed.out
+    assert "did you mean 'inputParameters'?" in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read wrong.json: No such file or directory"),
+        ("{", "wrong.json is not JSON"),
+        ("[1]", "wrong.json must be a workflow definition, an object with a name, or a list of them"),
+    ],
+)
+def test_a_wrong_json_file_is_one_line(
+    text: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "wrong.json").write_text(text)
+    assert run_command(["workflow", "register", "wrong.json"]) == 2
+    assert message in capsys.readouterr().err

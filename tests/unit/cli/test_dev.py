@@ -16,6 +16,8 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 
+from conductor.cli.finished_workflows import describe_end
+from conductor.cli.tail import TailEvent
 from tests.unit.cli.program import CLI, DEADLINE_S, Program
 from tests.unit.cli.terminal import Terminal
 
@@ -44,7 +46,7 @@ def held() -> dict:
         ledger.write("x")
     return {"version": VERSION}
 
-with workflow("dev_hello") as hello:
+with workflow("dev_hello", cron="0 0 3 * * *") as hello:
     hello.returns(version=answer(task_ref_name="answer"))
 """
 
@@ -98,6 +100,15 @@ def until(look: Callable[[], Any]) -> Any:
 def dev(place: Path, module: str = WORKERS, *options: str) -> Terminal:
     (place / "shop.py").write_text(module.replace("VERSION", "1"))
     return Terminal([*CLI, "dev", "shop", "--port", "0", *options], place)
+
+
+def test_the_line_of_a_workflow_that_ended_has_its_duration_and_the_reason_of_a_failure_u2_10() -> None:
+    url = "http://127.0.0.1:8080/api"
+    completed = TailEvent(1900, "workflow completed", "orders", "0-1", correlation_id="A-1")
+    assert describe_end(completed, 1000, url) == "orders A-1 completed in 0.9 s"
+    failed = TailEvent(3000, "workflow failed", "orders", "0000000-12345678", reason="no\npaper")
+    address = "http://127.0.0.1:8080/execution/0000000-12345678"
+    assert describe_end(failed, 1000, url) == f"orders {failed.short_id} failed in 2.0 s: no paper ({address})"
 
 
 #: An import that never ends, and says when it begins.
@@ -159,6 +170,9 @@ def test_a_saved_file_serves_the_next_task_and_a_broken_one_changes_nothing(plac
         assert "SyntaxError" in terminal.wait_for("the previous workers keep running")
         assert loop.version() == "two"
         assert loop.ended(loop.call("POST", "/workflow/dev_hello", {}))["output"] == {"version": {"version": "two"}}
+        (schedule,) = loop.call("GET", "/scheduler/schedules?workflowName=dev_hello")
+        assert schedule["cronExpression"] == "0 0 3 * * *"
+        terminal.wait_for(r"dev_hello …")
         children = psutil.Process(terminal.pid).children(recursive=True)
         terminal.interrupt()
         terminal.wait_for("Stopping: no running task")

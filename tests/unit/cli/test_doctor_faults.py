@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,9 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
-from conductor.cli import checks_machine, checks_server, checks_workers
+from conductor.cli import checks_machine, checks_server, checks_workers, doctor, top
 from conductor.client.automator.journal import Journal, PendingReport
 from conductor.client.automator.process_deaths import DeathRecord, DeathRecords
+from conductor.client.configuration.configuration import Configuration
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub, Status
@@ -256,6 +258,17 @@ def test_limits_that_hold_back(faults: Any, coordinator: Coordinator) -> None:
     assert "rateLimitPerFrequency" in found["rate-limit"]["remedy"]
 
 
+def test_a_loop_without_a_pause_o05() -> None:
+    """The pace of a loop depends on the machine, so the finding is made from an answer of the coordinator."""
+    pace = {"workflowId": "w-1", "workflowName": "spin", "ref": "again", "rounds": 300, "roundsPerSecond": 85.2}
+    (found,) = checks_server.fast_loops({"fastLoops": [pace]})
+    assert (found.fault, found.line) == (
+        "fast-loop",
+        "loop again of workflow spin w-1 runs without a pause: 300 rounds, 85 per second",
+    )
+    assert "WAIT" in (found.remedy or "")
+
+
 def test_workflows_that_are_out_of_retries(faults: Any, coordinator: Coordinator) -> None:
     httpx.post(f"{coordinator.url}/metadata/taskdefs", json=[{"name": "hard", "retryCount": 0}])
     start(coordinator.url, "hard")
@@ -333,6 +346,37 @@ def test_a_schema_that_the_server_does_not_have(faults: Any, shop: Path) -> None
     assert "Register the schema" in found["remedy"]
 
 
+def server_state(**more: Any) -> dict[str, Any]:
+    """An answer of `GET /view/server`, as far as the checks read it."""
+    return {"nowMs": 10_000, "pid": 1, "writerBusyS": 1.0, "commits": 100, "logBytes": 5 << 20, **more}
+
+
+def test_a_full_disk_a_late_replica_and_a_busy_writer_are_faults() -> None:
+    gb = 1 << 30
+    disk = {"diskTotalBytes": 100 * gb, "diskReserveBytes": gb}
+    assert [one.fault for one in checks_server.disk_share(disk | {"diskFreeBytes": gb // 2})] == ["starts-refused"]
+    assert [one.fault for one in checks_server.disk_share(disk | {"diskFreeBytes": 10 * gb})] == ["disk-nearly-full"]
+    replica = {"url": "s3://b/000001", "running": True, "lagS": 0.5, "lastError": None}
+    assert [one.mark for one in checks_server.replica({"replication": replica})] == ["ok"]
+    for wrong in ({"running": False}, {"lagS": 60.0}, {"lastError": "no such bucket"}):
+        (finding,) = checks_server.replica({"replication": {**replica, **wrong}})
+        assert finding.fault == "replica-late"
+    assert not [*checks_server.replica({"replication": None})]
+    later = server_state(nowMs=11_000, writerBusyS=1.9, commits=190)
+    (finding,) = checks_server.load_of_writer(server_state(), later)
+    assert finding.fault == "writer-busy"
+    assert "90% of the time, 10.0 ms per commit" in finding.line
+    (finding,) = checks_server.load_of_writer(server_state(), server_state(nowMs=11_000, writerBusyS=1.1))
+    assert finding.mark == "ok"
+    assert not [*checks_server.load_of_writer(server_state(), server_state(nowMs=11_000, pid=2))], "it was restarted"
+
+
+def test_a_superseded_coordinator_is_a_fault() -> None:
+    overview = {"healthy": False, "health": "a newer coordinator of this database is running (epoch 9)"}
+    (finding,) = checks_server.unhealthy(overview)
+    assert finding.fault == "superseded"
+
+
 def test_every_fault_that_has_a_name_is_tested() -> None:
     named = set()
     for checks in (checks_machine, checks_server, checks_workers):
@@ -341,3 +385,55 @@ def test_every_fault_that_has_a_name_is_tested() -> None:
     tested = Path(__file__).read_text()
     assert len(named) >= 30
     assert sorted(fault for fault in named if f'"{fault}"' not in tested) == []
+
+
+def test_doctor_and_top_end_soon_if_a_server_accepts_connections_and_never_answers_o06(
+    faults: Any, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "SERVER_WITHIN_S", 0.2)
+    monkeypatch.setattr(top, "FRAME_WITHIN_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/api"
+        found = faults("--url", url)
+        frame = cli("top", "--once", "--url", url)
+    assert "has not answered within 0.2 s" in found["unreachable"]["what"]
+    assert (frame.status, "has not answered within 0.2 s" in frame.err) == (2, True)
+    slow = checks_server.silent_server(Configuration(url), 3, is_known=True)
+    assert (slow.fault, slow.mark) == ("server-slow", "warning")
+    nobody = cli("top", "--once", "--url", "http://127.0.0.1:1/api")
+    assert (nobody.status, nobody.err.count("\n")) == (2, 1)
+
+
+def test_doctor_takes_the_journal_directory_as_run_does_o06(
+    faults: Any, conductor_stub: ConductorStub, place: Path
+) -> None:
+    (place / "a file").write_text("")
+    found = faults("--url", conductor_stub.url, "--journal-dir", str(place / "a file"))
+    assert str(place / "a file") in found["journal-not-writable"]["what"]
+
+
+def test_doctor_lists_the_extra_for_traces_u1_17() -> None:
+    (found,) = checks_machine.installation()
+    assert ", otel" in found.line
+
+
+def test_doctor_names_failures_with_one_cause_once_and_leaves_out_sub_workflows_u2_12() -> None:
+    def failed(number: int, sentence: str, **more: Any) -> dict[str, Any]:
+        return {"name": "pay", "workflowId": f"w{number}", "endTime": 1, "waiting": {"sentence": sentence}, **more}
+
+    lately = [failed(n, f"charge failed: order {n} was refused") for n in range(40)]
+    lately += [failed(40, "no card"), failed(41, "no card", isSubWorkflow=True)]
+    refused, no_card = checks_server.failed_workflows({"nowMs": 2, "results": lately})
+    assert (
+        refused.line == "40 workflows pay have failed for the same reason, last w0: charge failed: order 0 was refused"
+    )
+    assert no_card.line == "workflow pay w40 has failed: no card"
+
+
+def test_doctor_says_what_to_do_if_all_workers_of_a_queue_are_busy_u3_8() -> None:
+    queue = {"name": "drive", "ready": 3, "inHand": 1, "oldestMs": 1}
+    (found,) = checks_server.busy_workers([queue], 180_000)
+    assert found.line == "3 tasks of drive wait, the oldest for 3 min: its workers run 1 task"
+    assert (found.fault, "raise thread_count" in str(found.remedy)) == ("workers-busy", True)
+    assert [*checks_server.busy_workers([queue], 1_000)] == []
+    assert [*checks_server.busy_workers([{**queue, "inHand": 0}], 180_000)] == []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
-from conductor.cli.main import app
+from conductor.cli.command_line import app
 
 #: Beside those of the groups, without one that writes JSON anyway.
 LOOKING_ALONE = {"queues", "workers", "purge"}
@@ -43,3 +44,28 @@ def test_examples_name_options_that_exist(name: str, cli: Any) -> None:
         assert [word for word in own.split() if word.startswith("--") and word not in flags] == []
     ran = cli(*name.split(), "--help")
     assert f"    conductor-worker {COMMANDS[name].callback.examples[0]}\n" in ran.out, "as it was written"
+
+
+@pytest.mark.parametrize("group", ["", "workflow", "task", "schedule", "secret"])
+def test_the_help_fits_80_columns_has_whole_sentences_and_lists_every_command_u2_5(group: str, cli: Any) -> None:
+    ran = cli(*group.split(), "--help")
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any(line.endswith("...") for line in lines[1:])
+    above = f"{group} ".lstrip()
+    names = {name.removeprefix(above).partition(" ")[0] for name in COMMANDS if name.startswith(above)}
+    listed = [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in names]
+    assert sorted(listed) == sorted(names)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_placeholders_are_words_and_not_types_of_python_u2_5(name: str, cli: Any) -> None:
+    text = cli(*name.split(), "--help").out.partition("Examples:")[0]
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"<(int|str|float|list|file)|range>|\{[A-Z_]+\}|INTEGER", text)
+
+
+def test_a_wrong_sub_command_names_the_right_one_and_the_help_of_its_group_u2_14(cli: Any) -> None:
+    ran = cli("schedule", "romove")
+    assert (ran.status, ran.err.count("\n")) == (2, 1)
+    assert "Did you mean 'remove'? (see conductor-worker schedule --help)" in ran.err

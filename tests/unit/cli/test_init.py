@@ -61,6 +61,7 @@ def test_a_new_project_runs_under_dev_and_under_run(cli: Any, place: Path) -> No
     assert cli("init", "shop").status == 0
     with Terminal([*CONSOLE_SCRIPT, "dev", "shop", "--port", "0"], place / "shop") as terminal:
         terminal.wait_for("Workflows that can be started: shop_order")
+        terminal.wait_for("""workflow start shop_order --input '{"order": ...}' --wait""")
         terminal.wait_for("Ready in ")
         terminal.interrupt()
         assert terminal.wait() == 0

@@ -158,3 +158,13 @@ def test_without_its_extra_a_command_says_how_to_get_it(missing: Any, command: A
     assert ran.returncode == 2
     assert said in ran.stderr
     assert ran.stderr.count("\n") == 1
+
+
+def test_workers_with_a_bad_value_in_the_environment_prints_one_line_u1_9(
+    cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONDUCTOR_WORKER_ALL_THREAD_COUNT", "many")
+    for more in ([], ["--all"], ["--json"]):
+        ran = cli("workers", "greetings", *more)
+        assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert "CONDUCTOR_WORKER_ALL_THREAD_COUNT: 'many'" in ran.err

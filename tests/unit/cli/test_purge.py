@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,3 +100,23 @@ def test_mistakes_of_purge_are_one_line(purge: Purge, arguments: list[str], said
     ran = purge(*arguments)
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert said in ran.err
+
+
+def test_vacuum_makes_the_file_smaller_o03(cli: Any, tmp_path: Path) -> None:
+    with Coordinator(tmp_path / "a.db") as coordinator:
+        made = Client(coordinator.url)
+        made.register("errand", simple("errand"))
+        for _ in range(20):
+            made.start("errand", {"payload": "x" * 100_000})
+            made.work("errand")
+        ran = cli("purge", "--older-than", LATER, "--yes", "--vacuum", "--json", "--url", coordinator.url)
+        sizes = json.loads(ran.out)["vacuum"]
+        assert sizes["bytesBefore"] > 2_000_000 > sizes["bytesAfter"]
+        assert (tmp_path / "a.db").stat().st_size == sizes["bytesAfter"]
+        made.start("errand")
+        assert cli("purge", "--older-than", LATER, "--yes", "--vacuum", "--url", coordinator.url).status == 0
+
+
+def test_vacuum_needs_a_coordinator_o03(cli: Any, conductor_stub: Any) -> None:
+    ran = cli("purge", "--older-than", LATER, "--yes", "--vacuum", "--url", conductor_stub.url)
+    assert ran.status == 2

@@ -42,7 +42,8 @@ def test_doctor_names_a_queue_that_nobody_polls_and_for_how_long(cli: Any, coord
     (line,) = [line for line in ran.out.splitlines() if line.startswith("warning") and "lonely" in line]
     assert "no worker has polled lonely since the server started" in line
     assert "Start a worker that polls lonely" in ran.out
-    assert "busy" not in ran.out
+    assert "tasks of busy" not in ran.out
+    assert "polls busy" not in ran.out
 
 
 def test_doctor_names_unpolled_queues_on_a_conductor_server_too(cli: Any, conductor_stub: ConductorStub) -> None:

@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
+from conductor.cli.worker_readiness import PollRounds
 from conductor.testing import ConductorStub
 from tests.unit.cli.program import CLI, CONSOLE_SCRIPT, DEADLINE_S, Program
 
@@ -170,6 +171,8 @@ def test_the_first_line_names_the_server_and_the_last_of_the_start_says_ready(pl
         first = program.line_with("")
         assert first.startswith(f"Server {server.url}: a coordinator, version ")
         assert first.endswith("Starting 2 workers: cli_greet, cli_wave")
+        web_ui = f"Web UI: {server.url.removesuffix('/api')}/  `conductor-worker doctor` finds problems."
+        assert program.line_with("Web UI") == web_ui
         program.line_with(
             "Ready: every worker has polled. Ctrl-C finishes the running tasks; a second one stops at once"
         )
@@ -187,11 +190,30 @@ def test_a_server_that_is_away_is_said_in_the_first_line_and_ready_waits_for_it(
         first = program.line_with("")
         assert first.startswith(f"Server {server.url}: cannot be used yet (no connection")
         assert "the workers keep trying" in first
+        assert program.line_with("Polls fail").endswith("; the workers keep trying")
         with server:
             program.line_with("Ready: every worker has polled")
             assert "Ready" not in program.output.removesuffix("\n").rpartition("\n")[0]
             program.send(signal.SIGTERM)
             assert program.wait() == 0
+
+
+def test_failing_polls_are_one_line_per_round_u4_16() -> None:
+    reported: list[str | None] = []
+    rounds = PollRounds({"a", "b"}, lambda: reported.append("ready"), reported.append)
+    rounds.on_answer("a")
+    for task_type in ("b", "a", "a", "b", "b"):  # the second round begins with the second failure of `a`
+        rounds.on_failure(task_type, "refused")
+    assert reported == ["refused"] * 3
+    rounds.on_answer("a")
+    assert reported[3:] == []
+    rounds.on_answer("b")
+    assert reported[3:] == ["ready"]
+    rounds.on_failure("a", "reset")
+    rounds.on_failure("b", "reset")
+    rounds.on_answer("a")
+    rounds.on_answer("b")
+    assert reported[4:] == ["reset", None]
 
 
 def test_a_password_in_the_url_is_not_in_the_first_line(place: Any, conductor_stub: Any) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from conductor.cli.main import run_command
+from conductor.cli.command_line import run_command
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.cron_schedule import CronSchedule
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.scheduler_client import SchedulerClient
 from conductor.coordinator import Coordinator
+from tests.unit.cli.server_client import Client, simple
 
 NEW_YEAR = "0 0 0 1 1 *"
 
@@ -116,3 +117,21 @@ class TestSchedule:
 def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["schedule", "list", "--url", "http://127.0.0.1:1/api"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("server")
+def test_a_schedule_for_an_unknown_workflow_is_saved_with_a_warning_u1_12(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["schedule", "add", "party", "fireworks", NEW_YEAR]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("party: saved")
+    assert printed.err.startswith("warning: schedule party: there is no workflow 'fireworks'")
+
+
+def test_a_schedule_is_run_now_with_its_input_u2_13(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    client = Client(server)
+    client.register("fireworks", simple("light"))
+    assert run_command(["schedule", "add", "party", "fireworks", NEW_YEAR, "--input", '{"colour": "red"}']) == 0
+    capsys.readouterr()
+    assert run_command(["schedule", "run", "party"]) == 0
+    workflow_id = capsys.readouterr().out.strip()
+    assert client.ask(f"/workflow/{workflow_id}")["input"] == {"colour": "red"}

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -181,3 +182,17 @@ def test_a_key_for_secrets_that_cannot_be_used_is_one_line(place: Any) -> None:
     with serve(place, "--database", "shop.db", CONDUCTOR_SECRETS_KEY="short") as server:
         assert server.wait() == 2
         assert "CONDUCTOR_SECRETS_KEY has fewer than 16 characters" in server.output
+
+
+def test_systemd_hears_when_the_coordinator_is_ready_o07(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(f"{short}/notify")
+        systemd.settimeout(60)
+        command = [*CLI, "serve", "--port", "0", "--database", "a.db"]
+        with Program(command, tmp_path, env={"NOTIFY_SOCKET": f"{short}/notify"}) as program:
+            assert systemd.recv(100) == b"READY=1"
+            url = url_in(program.line_with(READY))
+            assert ask(url + "/ready") == (200, '{"ready":true,"reason":null}')
+            program.send(signal.SIGTERM)
+            assert systemd.recv(100) == b"STOPPING=1"
+            assert program.wait() == 0

@@ -91,3 +91,12 @@ def test_a_file_elsewhere_is_a_module_by_itself(cli: Any, place: Any, tmp_path_f
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (place / "greetings.py").rename(elsewhere / "hellos.py")
     assert "cli_greet  def hellos.greet" in cli("workers", str(elsewhere / "hellos.py")).out
+
+
+def test_a_syntax_error_that_two_modules_import_is_reported_once_u2_10(cli: Any, place: Any) -> None:
+    (place / "wrong.py").write_text("def (:\n")
+    (place / "first.py").write_text("import wrong\n")
+    (place / "second.py").write_text("import wrong\n")
+    ran = cli("workers", "first", "second")
+    assert (ran.status, ran.err.count("SyntaxError")) == (2, 1)
+    assert "the same error in second" in ran.err

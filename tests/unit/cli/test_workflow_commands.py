@@ -61,8 +61,10 @@ def lines_of(out: str) -> list[str]:
 class TestShow:
     def test_workflow_show_draws_the_graph_with_each_tasks_state(self, cli: Any, client: Client, waiting: str) -> None:
         ran = cli("workflow", "show", waiting, "--url", client.url)
-        assert (ran.status, ran.err) == (0, "")
-        title, ids, why, empty, *graph = lines_of(ran.out)
+        assert (ran.status, ran.err.count("\n")) == (0, 1)
+        title, ids, why, empty, *graph, _empty, given, command = lines_of(ran.out)
+        assert given == 'input: {"how": "post"}'
+        assert command == f"conductor-worker task complete {waiting}:okay --output '{{}}'"
         assert title.startswith("◐ RUNNING  order  version 1  for ")
         assert f"id {waiting}, started 2" in ids
         assert ids.endswith("correlation id order-7")
@@ -116,7 +118,7 @@ class TestShow:
         workflow_id = client.start("wide")
         client.work("wide", count=30)
         client.work("wide", "IN_PROGRESS", callbackAfterSeconds=600)
-        lines = lines_of(cli("workflow", "show", workflow_id, "--url", client.url).out)[4:]
+        lines = lines_of(cli("workflow", "show", workflow_id, "--url", client.url).out)[4:-2]
         assert lines[0] == "✓ fork  FORK_JOIN_DYNAMIC  40 forked  completed"
         assert len(lines) == 6, lines
         assert "was postponed by its worker until" in lines[1] + lines[2] + lines[3] or "IN_PROGRESS" in lines[1]
@@ -209,7 +211,7 @@ class TestStartAndWait:
 
     def test_start_prints_the_id(self, cli: Any, client: Client) -> None:
         ran = cli("workflow", "start", "short", "--input", '{"a": 1}', "--correlation-id", "mine", "--url", client.url)
-        assert (ran.status, ran.err) == (0, "")
+        assert (ran.status, ran.err.startswith("Web UI: ")) == (0, True)
         found = client.ask(f"/workflow/{ran.out.strip()}")
         assert (found["input"], found["correlationId"]) == ({"a": 1}, "mine")
         assert client.work("short") == 1
@@ -329,3 +331,48 @@ def _failed(out: str, workflow_id: str) -> list[str]:
     (line,) = [line for line in out.splitlines() if line.startswith(f"{workflow_id}: FAILED: ")]
     assert "evil\\x1b[2J\\x07 [red]" in line
     return [line]
+
+
+def test_start_names_a_similar_workflow_or_the_versions_u2_15_u4_44(client: Client, cli: Any) -> None:
+    wrong = cli("workflow", "start", "ordre", "--url", client.url)
+    assert (wrong.status, wrong.err) == (
+        2,
+        "conductor-worker: there is no workflow 'ordre'; did you mean 'order'?\n",
+    )
+    newer = cli("workflow", "start", "order", "--version", "9", "--url", client.url)
+    assert newer.err == "conductor-worker: workflow 'order' has no version 9; it has 1\n"
+
+
+def test_start_with_wait_and_show_print_input_output_and_the_web_ui_u2_6(client: Client, cli: Any) -> None:
+    answer = {"inputParameters": {"expression": "'hi ' + $.name", "name": "${workflow.input.name}"}}
+    client.register("echo", step("INLINE", "say", **answer))
+    ran = cli("workflow", "start", "echo", "--input", '{"name": "Ada"}', "--wait", "--url", client.url)
+    workflow_id = ran.out.splitlines()[0]
+    assert ran.out.splitlines()[1:] == [f"{workflow_id}: COMPLETED", 'output: {"result": "hi Ada"}']
+    address = f"Web UI: {client.url.removesuffix('/api')}/execution/{workflow_id}\n"
+    assert ran.err == address
+    for more in ([], ["--follow"]):
+        shown = cli("workflow", "show", workflow_id, "--url", client.url, *more)
+        assert 'input: {"name": "Ada"}\noutput: {"result": "hi Ada"}\n' in shown.out
+        assert shown.err == address
+
+
+def test_show_prints_the_command_that_completes_a_waiting_task_u2_7(client: Client, waiting: str, cli: Any) -> None:
+    shown = cli("workflow", "show", waiting, "--url", client.url)
+    assert f"conductor-worker task complete {waiting}:okay --output '{{}}'" in shown.out
+
+
+def test_delete_removes_ended_workflows_only_u2_13(client: Client, cli: Any) -> None:
+    client.register("short", step("WAIT", "pause"))
+    workflow_id = client.start("short")
+    refused = cli("workflow", "delete", workflow_id, "--url", client.url)
+    assert (refused.status, "because it is RUNNING" in refused.out) == (1, True)
+    cli("workflow", "terminate", workflow_id, "--url", client.url)
+    assert cli("workflow", "delete", workflow_id, "--url", client.url).out == f"{workflow_id}: deleted\n"
+    assert cli("workflow", "show", workflow_id, "--url", client.url).status == 2
+
+
+def test_definitions_lists_what_is_registered_u2_13(client: Client, cli: Any) -> None:
+    ran = cli("workflow", "definitions", "--url", client.url)
+    assert [line.split()[:2] for line in lines_of(ran.out)[:1]] == [["workflow", "version"]]
+    assert any(line.split()[:2] == ["order", "1"] for line in lines_of(ran.out))

@@ -12,16 +12,21 @@ from collections.abc import Sequence
 import typer
 
 from conductor.cli import BAD_INPUT
+from conductor.cli.audit import audit
 from conductor.cli.backup import backup
 from conductor.cli.demo import demo
 from conductor.cli.dev import dev
 from conductor.cli.doctor import doctor
 from conductor.cli.exec import exec_task
+from conductor.cli.help_format import make_group_class
 from conductor.cli.init import init
+from conductor.cli.key_commands import key
 from conductor.cli.purge import purge
 from conductor.cli.queues import queues
+from conductor.cli.restore import restore
 from conductor.cli.run import run
 from conductor.cli.schedule_commands import schedule
+from conductor.cli.secret_commands import secret
 from conductor.cli.serve import serve
 from conductor.cli.support import UserError, add_command, to_one_line
 from conductor.cli.tail import tail
@@ -42,18 +47,34 @@ def version() -> None:
     typer.echo(f"{PROGRAM} {__version__} (Python {platform.python_version()})")
 
 
+SECTIONS = {
+    "Get started": ("init", "dev", "demo"),
+    "Run": ("serve", "run"),
+    "Manage workflows": ("workflow", "task", "schedule", "secret"),
+    "Find problems": ("doctor", "top", "tail", "queues"),
+    "Try workers without a server": ("workers", "exec"),
+    "Maintain a coordinator": ("key", "audit", "backup", "restore", "purge"),
+}
 app = typer.Typer(
     name=PROGRAM,
+    cls=make_group_class(SECTIONS),
     help="Run Python functions as Conductor workers, and a server to run them on.",
+    epilog="`conductor-worker COMMAND --help` explains a command. `conductor-worker --version` prints the version.",
     rich_markup_mode=None,  # plain help, because boxes cut off long names
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (serve, run, dev, init, workers, demo, doctor, top, tail, queues, backup, purge, version):
+COMMANDS = (
+    *(serve, run, dev, init, demo),
+    *(workers, exec_task, doctor, top, tail, queues),
+    *(audit, backup, restore, purge, version),
+)
+for command in COMMANDS:
     add_command(app, command)
-app.command(name="exec")(exec_task)
 app.add_typer(workflow)
 app.add_typer(task)
 app.add_typer(schedule)
+app.add_typer(secret)
+app.add_typer(key)
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -68,7 +89,8 @@ def run_command(arguments: Sequence[str]) -> int:
     except UserError as error:
         return _print_error(error)
     except UsageError as error:
-        return _print_error(error.format_message(), f" (see {PROGRAM} --help)")  # type: ignore[attr-defined]
+        path = getattr(getattr(error, "ctx", None), "command_path", PROGRAM)
+        return _print_error(error.format_message(), f" (see {path} --help)")  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
         return 130
     except OSError as error:
