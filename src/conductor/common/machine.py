@@ -1,14 +1,18 @@
-"""The machine that the process runs on: the state directory, file locks, loopback addresses and the event loop."""
+"""The machine that the process runs on: state directory, file locks, loopback addresses, memory and the event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import ipaddress
 import logging
 import os
+import resource
+import socket
 import stat
+import sys
 import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
@@ -80,6 +84,33 @@ def freeze_loaded_objects() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+
+
+def read_memory_bytes() -> int:
+    """Return the resident memory of this process; on systems without /proc, its largest value so far."""
+    pages = read_memory_pages(1)
+    if pages is None:
+        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return largest if sys.platform == "darwin" else largest * 1024
+    return pages * resource.getpagesize()
+
+
+def read_memory_pages(column: int) -> int | None:
+    """Return a column of /proc/self/statm, in pages; None on systems without /proc."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[column])
+    except OSError:
+        return None
+
+
+def notify_systemd(state: str) -> None:
+    """Tell systemd about a state such as `READY=1`, if this process is a service with `Type=notify`."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notify:
+        # An address that begins with @ is an abstract one, whose first byte is 0.
+        notify.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)
 
 
 def state_directory() -> Path:

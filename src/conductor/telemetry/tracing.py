@@ -16,8 +16,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ def check_setting(text: str) -> str:
 def is_traceparent(text: object) -> bool:
     """Return whether this is a valid traceparent of W3C's version 00."""
     return isinstance(text, str) and _TRACEPARENT_PATTERN.fullmatch(text) is not None
+
+
+def read_trace_id(traceparent: str) -> str:
+    """Return the trace id of a valid traceparent."""
+    return traceparent.split("-")[1]
 
 
 def current_traceparent() -> str | None:
@@ -125,6 +130,36 @@ class Tracer:
     ) -> AbstractContextManager[Span]:
         """Start a span that is current inside the block. An error is recorded on the span and raised again."""
         return self._tracer.start_as_current_span(name, parent, self._trace.SpanKind[kind], attributes)
+
+    @contextmanager
+    def start_request_span(
+        self,
+        name: str,
+        parent: Context | None = None,
+        attributes: Mapping[str, str] | None = None,
+        *,
+        kind: SpanKindName = "INTERNAL",
+    ) -> Iterator[Span]:
+        """Start a span of the server that is current inside the block, for one request or a part of it.
+
+        An error with a `status` below 500 is an answer to the client, so the span has the status but has not failed.
+        """
+        with self._tracer.start_as_current_span(
+            name,
+            parent,
+            self._trace.SpanKind[kind],
+            attributes,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield span
+            except Exception as error:
+                status = getattr(error, "status", 500)
+                span.set_attribute("http.response.status_code", status)
+                if status >= 500:
+                    self.record_error(span, error)
+                raise
 
     def read_parent(self, traceparent: object) -> Context | None:
         """Return a context with the remote span of a traceparent; None if the traceparent is not valid."""
