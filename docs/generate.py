@@ -115,7 +115,7 @@ def commands() -> Iterator[str]:
     """Yield each command with its options. The help text is left out: its layout depends on the release of typer."""
     from typer.main import get_command
 
-    from conductor.cli.main import PROGRAM, app
+    from conductor.cli.command_line import PROGRAM, app
 
     for name, command in _commands(get_command(app)):
         arguments = " ".join(
@@ -141,9 +141,16 @@ def _option_row(option: Any) -> list[str]:
 def routes() -> Iterator[str]:
     """Yield the table of the coordinator's routes."""
     from conductor.coordinator.http.routes import ROUTES
+    from conductor.coordinator.keys.roles import Access
 
-    rows = [[route.method, f"`{route.path}`", _about_route(route.handler.__doc__)] for route in ROUTES]
-    yield _table(["Method", "Path", "Effect"], rows)
+    def roles(access: Access) -> str:
+        shown = {Access.PUBLIC: "none needed", Access.ANY_KEY: "any"}
+        return shown.get(access) or ", ".join(str(role) for role in access.value)
+
+    rows = [
+        [route.method, f"`{route.path}`", roles(route.access), _about_route(route.handler.__doc__)] for route in ROUTES
+    ]
+    yield _table(["Method", "Path", "Roles", "Effect"], rows)
 
 
 #: Name of a generated part to the function that makes it.

@@ -30,6 +30,7 @@ PAGES = {
             "conductor.client.exceptions",
         ],
     ),
+    "durable": ("Durable steps", ["conductor.durable", "conductor.durable.sync", "conductor.durable.errors"]),
     "running": (
         "Running workers",
         [
