@@ -13,6 +13,7 @@ BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.installed
 READY := $(VENV)/.installed-with-tools
 BROWSER_READY := $(VENV)/.installed-with-browser
+AGENTS_READY := $(VENV)/.installed-with-agents
 DOCS_READY := $(VENV)/.installed-with-docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Twice as many test processes as a small machine has cores: tests wait for other processes more than they compute.
@@ -50,6 +51,10 @@ $(BROWSER_READY): $(READY)
 	@$(PIP) --group browser
 	@touch $@
 
+$(AGENTS_READY): $(READY)
+	@$(PIP) --group agents
+	@touch $@
+
 $(DOCS_READY): $(READY)
 	@$(PIP) --group docs
 	@touch $@
@@ -60,7 +65,7 @@ demo: $(DEMO_READY)  ## a small shop on the embedded server: workflows, retries,
 test: $(READY)  ## the fast suite: under five minutes
 	$(PYTEST) -n $(JOBS) --dist loadgroup $(ARGS)
 
-test-slow: $(READY)  ## the slow suite: kills, chaos and long property runs
+test-slow: $(AGENTS_READY)  ## the slow suite: kills, chaos and long property runs
 	$(PYTEST) -m 'slow and not conductor' --timeout 1500 -n $(SLOW_JOBS) --dist loadgroup --durations 15 $(ARGS)
 
 test-browser: $(BROWSER_READY)  ## the web UI in a real browser (needs Chromium); writes the pictures in docs/images

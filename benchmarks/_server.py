@@ -161,11 +161,13 @@ def simple(ref: str = "one", task: str = TASK) -> dict[str, Any]:
 
 
 @contextmanager
-def server(database: Path | None = None, env: dict[str, str] | None = None) -> Iterator[Server]:
+def server(
+    database: Path | None = None, env: dict[str, str] | None = None, program: str = "conductor.cli"
+) -> Iterator[Server]:
     """A coordinator for the length of the block, on a file of its own unless one is given."""
     with tempfile.TemporaryDirectory() as directory:
         file = database or Path(directory) / "bench.db"
-        command = [sys.executable, "-m", "conductor.cli", "serve", "--port", "0", "--database", str(file)]
+        command = [sys.executable, "-m", program, "serve", "--port", "0", "--database", str(file)]
         process = subprocess.Popen(
             command, env=environment(env), stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=directory
         )
