@@ -99,7 +99,7 @@ def test_an_operator_at_night(operator: Operator, target: Target) -> None:
     operator.register()
     status, out = operator.run("workflow", "start", operator.name, "--input", '{"a": 1}', "--correlation-id", "c-7")
     assert status == 0
-    workflow_id = out.strip()
+    workflow_id = out.split()[0]
 
     operator.until(lambda: "○ charge" in operator.run("workflow", "show", workflow_id)[1])
     status, out = operator.run("workflow", "show", workflow_id)
@@ -152,7 +152,7 @@ def test_wrong_ids_are_one_line(operator: Operator) -> None:
 
 def test_the_queue_commands_show_the_data_of_the_server(operator: Operator, target: Target) -> None:
     operator.register()
-    workflow_id = operator.run("workflow", "start", operator.name)[1].strip()
+    workflow_id = operator.run("workflow", "start", operator.name)[1].split()[0]
 
     def queue() -> dict[str, Any]:
         return next((one for one in operator.json("queues") if one["taskType"] == operator.worker), {})
@@ -190,12 +190,12 @@ def test_tail_shows_events_as_they_happen(operator: Operator, target: Target, tm
     if not target.indexed:
         pytest.skip("a server without an index cannot say which workflows there are")
     operator.register()
-    before = operator.run("workflow", "start", operator.name)[1].strip()
+    before = operator.run("workflow", "start", operator.name)[1].split()[0]
     command = [*CLI, "tail", operator.name, "--url", operator.url, "--interval", "0.2", "--json"]
     with Program(command, tmp_path) as program:
         said = program.line_with(f"Following workflows {operator.name}")
         assert ("The search of this server may lag" in said) is target.is_conductor
-        workflow_id = operator.run("workflow", "start", operator.name)[1].strip()
+        workflow_id = operator.run("workflow", "start", operator.name)[1].split()[0]
 
         def told(what: str, **known: str) -> dict[str, Any]:
             while True:

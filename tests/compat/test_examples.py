@@ -13,6 +13,8 @@ from conductor.testing import ConductorStub
 from tests.compat.user_program import Program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+#: Examples that show how many features work together. All others show one feature.
+WHOLE_APPLICATIONS = {"durable_agent_openai", "durable_agent_pydantic_ai", "order_pipeline"}
 
 Run = Callable[..., Program]
 
@@ -37,9 +39,9 @@ def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
-def test_an_example_fits_a_screen_and_says_how_it_ends(example: Path) -> None:
+def test_an_example_is_short_and_says_how_it_ends(example: Path) -> None:
     text = example.read_text()
-    assert len(text.splitlines()) <= 40
+    assert len(text.splitlines()) <= (120 if example.stem in WHOLE_APPLICATIONS else 40)
     assert re.search(r"Ends by itself\.|Stop it with Ctrl-C\.", text)
 
 

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, StatusCode
 
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.automator.task_trace import start_task_trace
@@ -145,6 +145,8 @@ def check(spans: list[dict[str, Any]], workflow_id: str) -> None:
         assert {span["trace"] for span in (execution, own, report, poll)} == {order["trace"]}
         assert execution["parent"] == report["parent"] == poll["parent"] == start["span"]
         assert own["parent"] == execution["span"]
+        (wait,) = found[f"queue wait {task}"]
+        assert (wait["trace"], wait["parent"]) == (order["trace"], start["span"])
         assert execution["attributes"]["conductor.task.type"] == task
         assert execution["attributes"]["conductor.task.id"]
         in_sub_workflow = task == "waiting"
@@ -289,3 +291,25 @@ def test_metrics_are_pushed(collector: Collector, tmp_path: Path, monkeypatch: p
 def test_a_setting_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="module:function"):
         Configuration(tracing="loud")
+
+
+def test_a_404_is_no_error_and_the_end_of_a_workflow_names_its_trace_o10(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    monkeypatch.setattr(tracing, "tracer", tracing.Tracer())
+    with Coordinator() as coordinator, httpx.Client(base_url=coordinator.url) as api:
+        unknown = {"name": "first", "ownerEmail": "a@example.com"}
+        assert api.put("/metadata/taskdefs", json=unknown).status_code == 404
+        flow = {"name": "flow", "tasks": [{"name": "end", "type": "TERMINATE", "taskReferenceName": "end"}]}
+        flow["tasks"][0]["inputParameters"] = {"terminationStatus": "FAILED", "terminationReason": "enough"}  # type: ignore[index]
+        headers = {"traceparent": TRACEPARENT}
+        started = api.post("/workflow", json={"name": "flow", "workflowDef": flow}, headers=headers)
+        assert started.status_code == 200
+    spans = [span for span in exporter.get_finished_spans() if span.name == "PUT /api/metadata/taskdefs"]
+    assert [span.attributes and span.attributes["http.response.status_code"] for span in spans] == [404]
+    assert {span.status.status_code for span in exporter.get_finished_spans()} == {StatusCode.UNSET}
+    (line,) = [record for record in caplog.records if "ended as FAILED" in record.message]
+    assert vars(line)["trace_id"] == TRACEPARENT.split("-")[1]

@@ -97,6 +97,25 @@ def test_a_type_of_your_own(api: httpx.Client) -> None:
     assert api.get("/tasks/poll/COFFEE_MACHINE").json()["taskDefName"] == "grind"
 
 
+def test_messages_are_taken(api: httpx.Client) -> None:
+    body = {"name": "pull", "workflowDef": {"name": "pull", "version": 1, "tasks": [EXAMPLES["next_orders"]]}}
+    workflow_id = api.post("/workflow", json=body).text
+    api.post(f"/workflow/{workflow_id}/messages", json={"order": 7}).raise_for_status()
+    found = api.get(f"/workflow/{workflow_id}").json()
+    assert (found["status"], found["output"]["messages"][0]["payload"]) == ("COMPLETED", {"order": 7})
+
+
 def test_every_example_is_run() -> None:
-    ran = {"sum_up", "is_large", "names", "nothing", "fetch_order", "announce", "start_report", "approve", "grind"}
+    ran = {
+        "next_orders",
+        "sum_up",
+        "is_large",
+        "names",
+        "nothing",
+        "fetch_order",
+        "announce",
+        "start_report",
+        "approve",
+        "grind",
+    }
     assert set(EXAMPLES) == ran

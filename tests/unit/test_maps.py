@@ -22,6 +22,7 @@ MAPPED = [
     "conductor.coordinator.events",
     "conductor.coordinator.http",
     "conductor.coordinator.http.routes",
+    "conductor.coordinator.keys",
     "conductor.coordinator.language",
     "conductor.coordinator.schedules",
     "conductor.coordinator.settings",

@@ -59,6 +59,39 @@ def program(page: str, file_name: str) -> str:
     raise LookupError(f"{page} has no block that begins with '# {file_name}'")
 
 
+#: The pages whose programs are type-checked, with the start of the names of their copies.
+TYPED_PAGES = {
+    "README.md": "readme",
+    "docs/quickstart.md": "quickstart",
+    "docs/tutorial.md": "tutorial",
+    "docs/howto/author-a-workflow.md": "author_a_workflow",
+}
+#: `make check` type-checks these copies of programs on `TYPED_PAGES`.
+TYPED_COPIES = ROOT / "tests" / "typing" / "programs"
+# Programs that a type checker rejects: a deliberate mistake, the calls of conductor-python, which have other parameters
+# than the function, pytest functions, and programs that import a module of the user.
+_UNTYPED = re.compile(r"\bnmae=|\btask_ref_name=|^# test_|^from orders import", re.MULTILINE)
+
+
+def typed_programs() -> dict[str, str]:
+    """Return the programs of `TYPED_PAGES` by the names of their copies."""
+    found: dict[str, str] = {}
+    for page, start in TYPED_PAGES.items():
+        of_page = [block.code for block in blocks_of(ROOT / page) if block.language == "python"]
+        kept = [code for code in of_page if not _UNTYPED.search(code)]
+        found |= {f"{start}_{number}.py": code for number, code in enumerate(kept, 1)}
+    return found
+
+
+def write_typed_programs() -> None:
+    """Write the copies again: `python -m tests.unit.docs.pages`."""
+    for old in TYPED_COPIES.glob("*.py"):
+        old.unlink()
+    TYPED_COPIES.mkdir(exist_ok=True)
+    for name, code in typed_programs().items():
+        (TYPED_COPIES / name).write_text(code)
+
+
 def prose_of(page: Path) -> str:
     """The page without its blocks."""
     return _FENCE.sub("", page.read_text())
@@ -78,3 +111,7 @@ def anchors(page: Path) -> set[str]:
     """The headings of a page, as links name them."""
     headings = re.findall(r"^#+ (.+)$", prose_of(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+if __name__ == "__main__":
+    write_typed_programs()

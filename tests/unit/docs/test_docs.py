@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import os
 import re
 import runpy
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from conductor.cli.main import app
+from conductor.cli.command_line import app
 from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
 from conductor.client.configuration.near_misses import COORDINATOR_VARIABLES, METRICS_VARIABLES
 from conductor.client.configuration.option import list_global_variables, list_worker_variables
@@ -28,7 +29,20 @@ from conductor.client.telemetry.worker_metrics import CANONICAL, METRICS
 from conductor.client.worker.worker_config import OPTIONS
 from conductor.coordinator.server_metrics import METRICS as COORDINATOR_METRICS
 from tests.unit.cli.program import CLI, DEADLINE_S, Program, url_in
-from tests.unit.docs.pages import PAGES, ROOT, Block, anchors, blocks, code_words, links, name_of, program, prose_of
+from tests.unit.docs.pages import (
+    PAGES,
+    ROOT,
+    TYPED_COPIES,
+    Block,
+    anchors,
+    blocks,
+    code_words,
+    links,
+    name_of,
+    program,
+    prose_of,
+    typed_programs,
+)
 
 PYTHON = blocks("python")
 each_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -54,6 +68,12 @@ def test_python_compiles_and_imports_what_exists(block: Block) -> None:
     tree = ast.parse(block.code)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "conductor":
+            if str(node.module).startswith("conductor.agents."):  # the frameworks may not be installed
+                spec = importlib.util.find_spec(str(node.module))
+                assert spec is not None and spec.origin is not None
+                source = ast.parse(Path(spec.origin).read_text())
+                assert {name.name for name in node.names} <= {getattr(one, "name", None) for one in source.body}
+                continue
             module = importlib.import_module(str(node.module))
             assert [name.name for name in node.names if not hasattr(module, name.name)] == []
 
@@ -69,6 +89,13 @@ def test_whole_programs_run(block: Block, tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def test_the_type_checked_copies_are_current() -> None:
+    """`make check` runs mypy on the copies, so the programs on these pages pass `mypy --strict`."""
+    copies = {path.name: path.read_text() for path in TYPED_COPIES.glob("*.py")}
+    assert copies == typed_programs(), "run: python -m tests.unit.docs.pages"
+    assert len(copies) >= 7
 
 
 @pytest.mark.timeout(240)
@@ -104,6 +131,7 @@ def test_the_quickstart_works_as_printed(tmp_path: Path) -> None:
     ("page", "files"),
     [
         ("docs/howto/testing-workflows.md", ["test_orders.py"]),
+        ("docs/howto/durable-steps.md", ["test_onboarding.py"]),
         ("docs/howto/human-approval.md", ["test_expenses.py"]),
         ("docs/tutorial.md", ["reminders.py", "test_reminders.py"]),
     ],
@@ -119,7 +147,8 @@ def test_tests_of_workflows_pass_as_printed(page: str, files: list[str], tmp_pat
         timeout=DEADLINE_S,
         check=False,
     )
-    assert "2 passed" in ran.stdout, ran.stdout
+    assert ran.returncode == 0, ran.stdout
+    assert " passed" in ran.stdout
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def test_the_tests_install_the_tools_also_after_a_demo(checkout: Path) -> None:
 
 def test_the_tools_are_no_extra_that_users_see(checkout: Path) -> None:
     project = tomllib.loads((checkout / "pyproject.toml").read_text())
-    extras = {"metrics", "server", "cli", "watch", "otel", "all"}
+    extras = {"metrics", "server", "cli", "watch", "otel", "pydantic-ai", "openai-agents", "all"}
     assert set(project["project"]["optional-dependencies"]) == extras
     assert any(str(tool).startswith("pytest") for tool in project["dependency-groups"]["dev"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 import subprocess
 import sys
 from typing import Any
@@ -28,6 +29,7 @@ from conductor.client.http.models import (
     TaskResultStatus,
     TaskSummary,
     Workflow,
+    WorkflowDef,
     WorkflowTask,
 )
 
@@ -65,6 +67,9 @@ WITHOUT_KEYWORDS = [
     "WorkflowStateUpdate",
 ]
 
+#: The fields with durable steps. They are not models; `unit/durable` tests them.
+STEPS = ("steps", "forget_steps")
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
@@ -101,7 +106,11 @@ def values_of(type_: types.Type, depth: int) -> st.SearchStrategy[Any]:
 
 
 def wire_dicts(type_: types.StructType, depth: int) -> st.SearchStrategy[dict[str, Any]]:
-    fields = {field.encode_name: field for field in type_.fields if not field.encode_name.endswith("in Python only")}
+    fields = {
+        field.encode_name: field
+        for field in type_.fields
+        if field.name not in STEPS and not field.encode_name.endswith("in Python only")
+    }
     some_names = st.sets(st.sampled_from(sorted(fields)), max_size=6)
     return some_names.flatmap(
         lambda names: st.fixed_dictionaries({n: values_of(fields[n].type, depth) for n in sorted(names)})
@@ -156,6 +165,36 @@ def test_models_are_made_with_keywords_only(model: type[Model]) -> None:
             model("x")
     with pytest.raises(TypeError, match="nonsense"):
         model(nonsense=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong", "advice"),
+    [
+        (TaskDef, "retries", "did you mean 'retry_count'?"),
+        (TaskDef, "retryCount", "did you mean 'retry_count'?"),
+        (TaskDef, "response_timeout", "did you mean 'response_timeout_seconds'?"),
+        (WorkflowDef, "task", "did you mean 'tasks'?"),
+        (WorkflowTask, "xyz", "its fields are name, task_reference_name, "),
+    ],
+)
+def test_a_definition_names_the_field_that_was_meant_u4_09(model: type[Model], wrong: str, advice: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"{model.__name__} has no field '{wrong}'; {advice}")):
+        model(**{wrong: 3})
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (
+            StartWorkflowRequest(name="w", input={"order": [{"when": object()}]}),
+            "StartWorkflowRequest.input.order[0].when: an object of type object cannot be sent as JSON",
+        ),
+        (StartWorkflowRequest(name="w", input={"order": {(1, 2): 3}}), "StartWorkflowRequest.input.order: a key of"),
+    ],
+)
+def test_a_value_that_is_not_json_is_named_with_its_place_u4_45(sent: Model, said: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        sent.encode()
 
 
 def test_defaults_are_not_shared() -> None:

@@ -106,6 +106,12 @@ CASES = {
         ("GET", "/tasks/t/log", None),
         (answer(204), lambda r: r == []),
     ),
+    "get_task_steps": (
+        AsyncTaskClient,
+        lambda c: c.get_task_steps("t", 7),
+        ("GET", "/tasks/t/steps?after=7", None),
+        (answer(200, {"steps": [{"name": "charge"}], "next": 9}), lambda r: (r.steps[0].key, r.next) == ("charge", 9)),
+    ),
     "get_queue_size_for_task": (
         AsyncTaskClient,
         lambda c: c.get_queue_size_for_task("a", domain="d"),
