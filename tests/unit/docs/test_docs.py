@@ -269,6 +269,11 @@ def test_options_in_the_prose_exist(page: Path) -> None:
 
 
 @each_page
+def test_pages_have_no_merge_conflicts(page: Path) -> None:
+    assert re.findall(r"^(?:<{7} |={7}$|>{7} ).*", page.read_text(), re.MULTILINE) == []
+
+
+@each_page
 def test_links_lead_somewhere(page: Path) -> None:
     for link in links(page):
         if link.startswith("https://"):
