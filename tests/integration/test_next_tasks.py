@@ -19,6 +19,7 @@ from conductor.client.event.task_runner_events import TaskRunnerEventsListener, 
 from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.task_authority import TaskCheck
 from conductor.coordinator.tasks.task_report import Outcome, Report
 from conductor.testing import FakeClock
 from conductor.testing.wait_until import Watch
@@ -131,11 +132,13 @@ async def test_a_task_that_comes_after_the_grace_is_requeued_and_not_begun(monke
         assert coordinator.core is not None
         judge, requeue_running = coordinator.core.tasks.judge, Engine.requeue_running
 
-        def judge_after_the_stop(tx: Tx, reports: Sequence[Report], wanted: int = 0) -> list[Outcome]:
+        def judge_after_the_stop(
+            tx: Tx, reports: Sequence[Report], wanted: int = 0, check: TaskCheck | None = None
+        ) -> list[Outcome]:
             if wanted:
                 asked.set()
                 assert answered.wait(60)
-            return judge(tx, reports, wanted)
+            return judge(tx, reports, wanted, check)
 
         async def requeue_first(engine: Engine) -> None:
             requeueing = asyncio.ensure_future(requeue_running(engine))
@@ -155,7 +158,7 @@ async def test_a_task_that_comes_after_the_grace_is_requeued_and_not_begun(monke
         await handler.start()
         await held.watch.until(lambda: len(held.entered) == 1)
         held.gates[0].set()
-        await asyncio.to_thread(asked.wait, 60)
+        assert await asyncio.to_thread(asked.wait, 60)
         await handler.stop()
         assert len(held.entered) == 1
         size = await asyncio.to_thread(api.get, "/tasks/queue/size", params={"taskType": "job"})
