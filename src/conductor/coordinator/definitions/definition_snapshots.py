@@ -19,6 +19,8 @@ from conductor.protocol.json_types import JsonObject
 #: Limits of the cache of parsed snapshots. A snapshot never changes, so a cached one is always valid.
 MAX_CACHED_SNAPSHOTS = 256
 MAX_CACHED_SNAPSHOT_BYTES = 8 * 1024 * 1024
+#: Marks the stored content of a snapshot whose definition is data. No valid definition has this key.
+_FROM_DATA = "\0fromData"
 
 
 class SnapshotTask:
@@ -36,10 +38,10 @@ class SnapshotTask:
         encoded = msgspec.json.encode({**(task or {"taskReferenceName": ref}), "taskDefinition": wire})
         #: The task and its definition as clients read them, encoded once for all deliveries.
         self.raw = msgspec.Raw(encoded), msgspec.Raw(msgspec.json.encode(wire))
+        #: The input before expressions are resolved.
+        self.input_template = {**self.task_def.input_template, **(self.task.get("inputParameters") or {})}
         #: The part of the input template that names secrets, or None.
-        self.secret_places = find_secret_places(
-            {**self.task_def.input_template, **(self.task.get("inputParameters") or {})}
-        )
+        self.secret_places = find_secret_places(self.input_template)
         #: The fields that are the same in every delivery, cached by `views/task_views.py`.
         self.delivery_fields: JsonObject | None = None
 
@@ -52,6 +54,9 @@ class Snapshot:
         #: Size in bytes, which counts towards `MAX_CACHED_SNAPSHOT_BYTES`.
         self.size = len(body)
         self.definition: JsonObject = msgspec.json.decode(body)
+        #: Whether the definition is data, such as a worker's output. Its tasks receive no secrets: otherwise, a client
+        #: that provides the data could name, and read, every secret.
+        self.is_from_data: bool = self.definition.pop(_FROM_DATA, False)
         self.plan = WorkflowPlan(self.definition)
         self._tasks = {task["taskReferenceName"]: task for task in walk_tasks(self.definition.get("tasks"))}
         self._defined: dict[str, SnapshotTask] = {}
@@ -133,9 +138,10 @@ class Snapshots:
         body = workflow_def_body(tx, name, version)
         return None if body is None else self._freeze(tx, body)
 
-    def freeze_inline(self, tx: Tx, definition: JsonObject) -> Snapshot:
-        """Return a snapshot of a definition that came with a request."""
-        return self.get(tx, self._freeze(tx, msgspec.json.encode(definition)))
+    def freeze_inline(self, tx: Tx, definition: JsonObject, *, is_data: bool = False) -> Snapshot:
+        """Return a snapshot of a definition that is not registered. `is_data` withholds all secrets from it."""
+        marked = {**definition, _FROM_DATA: True} if is_data else definition
+        return self.get(tx, self._freeze(tx, msgspec.json.encode(marked)))
 
     def _freeze(self, tx: Tx, body: bytes) -> int:
         """Store a definition with the current task definitions. Equal content has the same key."""

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, TypeVar
 
 from conductor.coordinator.language.jsonpath import ExpressionError, Step, parse_path, walk
@@ -207,12 +208,17 @@ class _Resolver:
         text is escaped, so that the second resolution inserts only the secret.
         """
         has_secret = self.keeps_secrets and any(isinstance(part, _Expression) and part.names_secret for part in parts)
+        if not has_secret:
+            return "".join(map(self.part_text, parts))
         texts = []
-        for part in parts:
-            text = part if isinstance(part, str) else self.count_bytes(to_text(self.evaluate(part)))
-            is_secret = isinstance(part, _Expression) and part.names_secret
-            texts.append(text.replace("${", "$${") if has_secret and not is_secret else text)
+        # Neighbouring parts are escaped together: `$` at the end of one and `{` at the start of the next are `${`, too.
+        for is_secret, run in groupby(parts, lambda part: isinstance(part, _Expression) and part.names_secret):
+            text = "".join(map(self.part_text, run))
+            texts.append(text if is_secret else text.replace("${", "$${"))
         return "".join(texts)
+
+    def part_text(self, part: _Part) -> str:
+        return part if isinstance(part, str) else self.count_bytes(to_text(self.evaluate(part)))
 
     def count_elements(self, elements: int) -> None:
         """Count list elements that a path is about to visit. Raises TooLarge above the limit."""

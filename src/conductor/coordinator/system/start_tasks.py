@@ -69,6 +69,8 @@ def _start_workflow(executions: Executions, tx: Tx, task: JsonObject, task_input
         return failed("startWorkflow validation failed. 'name' -> Workflow name cannot be null or empty. ")
     if not 0 <= (start.priority or 0) <= MAX_PRIORITY:
         return failed(f"startWorkflow validation failed. priority: {start.priority} is not from 0 to {MAX_PRIORITY}")
+    starter = find_workflow(tx, task["workflowInstanceId"])
+    is_literal = executions.has_literal_definition(tx, starter, task["referenceTaskName"], start.workflow_def)
     check_start(start)
-    workflow = executions.start(tx, start, find_workflow(tx, task["workflowInstanceId"]))
+    workflow = executions.start(tx, start, starter, definition_is_data=not is_literal)
     return SystemTaskResult("COMPLETED", {"workflowId": tx.ids.workflow(workflow)})

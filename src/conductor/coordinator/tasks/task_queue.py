@@ -189,7 +189,7 @@ class TaskQueue:
         row, data, of = task.row, task.data, workflow.row
         snapshot = self._snapshots.get(tx, of.snapshot)
         answer = make_task_json(tx.ids, row, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
-        if row.operator not in _WITHOUT_SECRETS:
+        if row.operator not in _WITHOUT_SECRETS and not snapshot.is_from_data:
             self._add_secrets(answer, data, snapshot.task(row.ref), domain)
         task.lease_id = answer[LEASE_ID] = tx.ids.lease(row.pk, row.lease_no)
         answer[LEASE_EXPIRES_AT] = row.lease_until_ms

@@ -27,6 +27,8 @@ class SubWorkflowStart(Struct, frozen=True, kw_only=True):
     version: int | None = None
     #: An inline definition instead of a registered one.
     definition: dict[str, Any] | None = None
+    #: Whether the inline definition is data. False if the definition of the parent contains it.
+    definition_is_data: bool = False
     input: dict[str, Any] = {}
     #: None for the domains of the parent.
     task_to_domain: dict[str, str] | None = None

@@ -43,8 +43,10 @@ def branches(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> dict[str
         raise FlowError("Dynamic join definition is not followed by a join task.  Check the workflow definition.")
     alike = isinstance(given.get(_ALIKE), list)
     made = _make_alike(node, given) if alike else _read_tasks_and_inputs(node, given)
-    for task in made[:1] if alike else made:  # one check is enough if the branches differ only in their input
-        _check(draft, node, task)
+    for index, task in enumerate(made):
+        if not (alike and index):  # one check is enough if the branches differ only in their input and their number
+            _check_definition(node, task)
+        _check_reference(draft, node, task["taskReferenceName"])
     found: dict[str, dict[str, Any]] = {}
     for task in made:
         found.setdefault(task["taskReferenceName"], task)
@@ -58,11 +60,15 @@ def _check_number(node: TaskNode, branches: list[Any]) -> list[Any]:
     return branches
 
 
-def _check(draft: Draft, node: TaskNode, task: dict[str, Any]) -> None:
-    ref = task["taskReferenceName"]
+def _check_definition(node: TaskNode, task: dict[str, Any]) -> None:
     problem = find_runtime_task_problem(_with_type(task))
     if problem is not None:
+        ref = task["taskReferenceName"]
         raise FlowError(f"the task '{shorten(ref)}' of the dynamic fork {node.ref} is invalid: {problem}")
+
+
+def _check_reference(draft: Draft, node: TaskNode, ref: str) -> None:
+    """Reject the reference name of a task in the definition: a branch of that name would receive its secrets."""
     if draft.plan.base_name(ref) is not None:
         raise FlowError(
             f"the dynamic fork {node.ref} has a task '{shorten(ref)}', but the workflow definition already has a task "

@@ -29,6 +29,7 @@ from conductor.coordinator.limits import (
     TURN_S,
 )
 from conductor.coordinator.request_errors import ApiError, bad_request, conflict
+from conductor.coordinator.settings.placeholders import resolve_without_data
 from conductor.coordinator.store.lookup import get_task, get_workflow, remove_workflow
 from conductor.coordinator.store.row_cache import CachedWorkflow
 from conductor.coordinator.store.rows import WorkflowRow
@@ -52,6 +53,7 @@ from conductor.coordinator.workflows.decision import Decision
 from conductor.coordinator.workflows.effects import Effects, Start, ancestors, find_idempotent, next_workflow_wake
 from conductor.coordinator.workflows.state import WorkflowState, no_messages
 from conductor.coordinator.workflows.stored_tasks import StoredTasks
+from conductor.protocol.json_types import Json
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
 from conductor.protocol.wire import MAX_REASON_CHARS
 
@@ -85,23 +87,43 @@ class Executions:
 
     # -- starting -------------------------------------------------------------------------------------------------
 
-    def start(self, tx: Tx, start: Start, starter: WorkflowRow | None = None, started_by: str | None = None) -> int:
-        """Start a workflow, take its first step, and return its key. `starter` is the workflow that starts it.
+    def start(
+        self,
+        tx: Tx,
+        start: Start,
+        starter: WorkflowRow | None = None,
+        started_by: str | None = None,
+        *,
+        definition_is_data: bool = False,
+    ) -> int:
+        """Start a workflow, take its first step, and return its key.
 
-        `started_by` is the client for the audit trail, as `audit.encode_actor` returns it.
+        Args:
+            tx: The transaction.
+            start: The start request.
+            starter: The workflow that starts it.
+            started_by: The client for the audit trail, as `audit.encode_actor` returns it.
+            definition_is_data: Whether a definition in the request is data, which receives no secrets.
         """
         present = find_idempotent(tx, start) if start.idempotency_key else None
         if present is not None:
             return present.pk
         chains = self._effects.chains
         family = None if starter is None else chains.family_of(ancestors(tx, starter))
-        pk = self._effects.create(tx, start, None, started_by).row.pk
+        pk = self._effects.create(tx, start, None, started_by, definition_is_data=definition_is_data).row.pk
         if family is not None:
             chains.add(family, pk)
         moved = self.guarded(tx, pk, self._step)
         if moved or tx.notes.terminations:  # rare
             self.advance(tx, moved)
         return pk
+
+    def has_literal_definition(self, tx: Tx, workflow: WorkflowRow, ref: str, definition: Json) -> bool:
+        """Return whether the definition that a START_WORKFLOW task starts is a part of its workflow, without data."""
+        snapshot = self._snapshots.get(tx, workflow.snapshot)
+        request = snapshot.task(ref).input_template.get("startWorkflow")
+        literal = request.get("workflowDef") if isinstance(request, dict) else None
+        return not snapshot.is_from_data and resolve_without_data(literal) == definition
 
     # -- advancing ------------------------------------------------------------------------------------------------
 

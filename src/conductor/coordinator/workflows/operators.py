@@ -320,12 +320,14 @@ def _domains(given: Any) -> dict[str, str] | None:
 
 def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
     """Add the start of a sub-workflow to the decision."""
+    definition = task.input.get("subWorkflowDefinition")
     draft.decision.start_sub_workflows.append(
         SubWorkflowStart(
             task_id=task.task_id,
             name=task.input["subWorkflowName"],
             version=task.input.get("subWorkflowVersion"),
-            definition=task.input.get("subWorkflowDefinition"),
+            definition=definition,
+            definition_is_data=definition is not None and definition != _literal_definition(draft, task.ref),
             input=task.input.get("workflowInput", {}),
             task_to_domain=task.input.get("subWorkflowTaskToDomain"),
             priority=task.input.get("priority"),
@@ -334,6 +336,12 @@ def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
         )
     )
     return replace(task, status=TaskStatus.IN_PROGRESS, started_ms=draft.now_ms, wait_until_ms=None)
+
+
+def _literal_definition(draft: Draft, ref: str) -> Any:
+    """Return the inline definition in the parent. None for a branch of a dynamic fork, which is data."""
+    node = draft.plan.nodes.get(draft.plan.base_name(ref) or "")
+    return None if node is None else (node.task.get("subWorkflowParam") or {}).get("workflowDefinition")
 
 
 #: The operator of each task type.

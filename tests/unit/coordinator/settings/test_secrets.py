@@ -107,6 +107,37 @@ class TestASecret:
         harness.start("flow")
         assert harness.poll_one()["inputData"] == {"a": f"${{x}} {SECRET}"}
 
+    @pytest.mark.parametrize(
+        "template",
+        [
+            "${workflow.secrets.DBPASS}${workflow.input.a}${workflow.input.b}",
+            "${workflow.secrets.DBPASS}${workflow.input.a}{",
+        ],
+    )
+    def test_data_that_is_put_together_does_not_name_a_secret(self, harness: Harness, template: str) -> None:
+        """The input `$`, followed by `{`, must not become an expression."""
+        put(harness, "OTHER", "other-value")
+        given = {"a": "$", "b": "{workflow.secrets.OTHER}"}
+        if template.endswith("{"):
+            template, given = template + "${workflow.input.b}", {"a": "$", "b": "workflow.secrets.OTHER}"}
+        harness.workflow_def("flow", simple("work", inputParameters={"a": template}))
+        harness.start("flow", input=given)
+        assert harness.poll_one()["inputData"] == {"a": SECRET + "${workflow.secrets.OTHER}"}
+
+    def test_a_branch_cannot_take_the_name_of_a_task_that_receives_a_secret(self, harness: Harness) -> None:
+        forked = {
+            "name": "fork",
+            "taskReferenceName": "fork",
+            "type": "FORK_JOIN_DYNAMIC",
+            "inputParameters": {"forkTaskName": "work", "forkTaskInputs": "${workflow.input.branches}"},
+        }
+        join = {"name": "join", "taskReferenceName": "join", "type": "JOIN"}
+        secret = simple("later", "_work_1", inputParameters={"a": "${workflow.secrets.DBPASS}"})
+        harness.workflow_def("flow", forked, join, secret)
+        workflow_id = harness.start("flow", input={"branches": [{}, {"a": "${workflow.secrets.DBPASS}"}]})
+        assert harness.poll(count=2) == []
+        assert "already has a task with this reference name" in harness.workflow(workflow_id)["reasonForIncompletion"]
+
 
 class TestSecretsOfTheApi:
     def test_secrets_of_the_api_win_over_the_environment_until_they_are_removed(self, harness: Harness) -> None:
