@@ -1,8 +1,8 @@
 """The audit trail: which client did what, when, on which workflow.
 
-An entry is written in the transaction of its action, so neither exists without the other. The start of a workflow is a
-column of the workflow (`started_by`), because it must not cost a statement. When the workflow is removed, the start
-becomes an entry.
+An entry is written in the transaction of its action, so neither exists without the other. A start is not an entry at
+first: the column `started_by` of the workflow stores its client, because an entry would cost a further statement for
+every start. When the workflow is removed, its start becomes an entry.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ REMOVED_PER_STEP = 500
 MAX_SLEEP_S = 3600.0
 #: The pause after a failed attempt to remove entries.
 RETRY_S = 60.0
-_END = 2**62
+#: Larger than every time and key, so the first page begins before it.
+_AFTER_ALL = 2**62
 
 
 class Action(StrEnum):
@@ -101,7 +102,7 @@ def record(
     reason: str | None = None,
     worker_id: str | None = None,
 ) -> None:
-    """Record an action, which is a member of `Action`, in its transaction."""
+    """Add the entry of an action, in the transaction that performs the action."""
     reason = None if reason is None else reason[:MAX_REASON_CHARS]
     tx.run(ADD_AUDIT_ENTRY, tx.now_ms, Action(action), actor, worker_id, workflow, subject, reason)
 
@@ -122,7 +123,7 @@ def read_page(tx: Tx, before: str | None, size: int, action: str | None, key: st
 
     Args:
         tx: The transaction.
-        before: `next` of the page before; None for the first page.
+        before: The `next` of the previous page; None for the first page.
         size: The largest number of entries.
         action: Only entries of this action.
         key: Only actions with this key.
@@ -150,17 +151,17 @@ def read_page(tx: Tx, before: str | None, size: int, action: str | None, key: st
 
 def _check_size(size: int) -> int:
     if not 0 < size <= MAX_PAGE:
-        raise bad_request(f"size is from 1 to {MAX_PAGE}, not {size}")
+        raise bad_request(f"size must be between 1 and {MAX_PAGE}, not {size}")
     return size
 
 
 def _read_cursor(text: str | None) -> tuple[int, int, int]:
     if text is None:
-        return _END, _END, _END
+        return _AFTER_ALL, _AFTER_ALL, _AFTER_ALL
     parts = text.split(".")
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) <= 19 for part in parts):
-        raise bad_request(f"before is the value of next of the page before, not {text[:100]!r}")
-    at_ms, entry, workflow = (min(int(part), _END) for part in parts)
+        raise bad_request(f"before must be the `next` of the previous page, not {text[:100]!r}")
+    at_ms, entry, workflow = (min(int(part), _AFTER_ALL) for part in parts)
     return at_ms, entry, workflow
 
 
@@ -194,7 +195,7 @@ class AuditRetention:
     async def sweep(self) -> float:
         """Remove old entries. Return the seconds until the next sweep."""
         try:
-            while await self._store.write(self._step) == REMOVED_PER_STEP:
+            while await self._store.write(self._remove_batch) == REMOVED_PER_STEP:
                 pass
             oldest_ms: int | None = await self._store.write(lambda tx: tx.first(OLDEST_AUDIT))
         except StoreError as error:
@@ -205,5 +206,5 @@ class AuditRetention:
         due_s = self._keep_s - (self._clock.wall_ms() - oldest_ms) / 1000
         return min(max(1.0, due_s), MAX_SLEEP_S)
 
-    def _step(self, tx: Tx) -> int:
+    def _remove_batch(self, tx: Tx) -> int:
         return tx.run(FORGET_AUDIT, tx.now_ms - int(self._keep_s * 1000), REMOVED_PER_STEP)

@@ -1,6 +1,6 @@
 """The coordinator without HTTP: builds the parts, runs the timer, and passes on what commits have changed.
 
-Routes and system tasks use one of its faces: `tasks` (poll, report, heartbeat), `workflows` (start, act, wait) and
+Routes and system tasks use one of its interfaces: `tasks` (poll, report, heartbeat), `workflows` (start, act, wait) and
 `reader`. Changes of definitions, schedules and settings run through `write`.
 """
 
@@ -60,7 +60,7 @@ async def _find_no_syntax_errors(scripts: Sequence[Script]) -> list[str | None]:
 
 
 class Core:
-    """The parts of a coordinator, and its timer."""
+    """A coordinator without HTTP: its parts, and its timer."""
 
     def __init__(
         self, store: Store, clock: Clock, keep: Limits = KEEP_ALL, replicator: Replicator | None = None
@@ -135,7 +135,7 @@ class Core:
         self.change_feed.close()
 
     async def stop(self) -> None:
-        """Drain, and end the tasks of the timer and the retention."""
+        """Drain, and cancel the background tasks, such as the timer and the retention."""
         self.drain()
         for task in self._background:
             task.cancel()
@@ -160,7 +160,7 @@ class Core:
         self.change_feed.note(notes)
 
     def tick(self, tx: Tx) -> int | None:
-        """Act on everything that is due. Return the next deadline."""
+        """Act on deadlines, schedules and events that are due. Return the next deadline."""
         self._deadlines.apply(tx, EXPIRED_PER_STEP)
         self._executions.terminate_some(tx, EXPIRED_PER_STEP)
         self._queue.release_rate_limited(tx)

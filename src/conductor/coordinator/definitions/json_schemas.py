@@ -1,4 +1,4 @@
-"""JSON schemas: those that are registered under a name, and the validation of inputs against enforced schemas.
+"""JSON schemas: the registry of named schemas, and the validation of inputs against enforced schemas.
 
 Neither schemas nor inputs are trusted. Nothing is fetched for a schema, and `schema_cost` bounds the work of a
 validation before it begins.
@@ -89,7 +89,7 @@ def find_value_problem(schema: JsonObject, value: JsonObject) -> str | None:
 def find_schema_form_problem(schema: Json) -> str | None:
     """Return why a definition cannot have this schema (name, version, type, data), or None.
 
-    Whether `data` is a usable schema is a question for `find_schema_problem`.
+    `find_schema_problem` also examines `data`.
     """
     if not isinstance(schema, dict):
         return None if schema is None else "a schema is a JSON object with name, version, type and data"

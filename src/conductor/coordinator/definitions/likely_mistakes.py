@@ -27,17 +27,19 @@ from conductor.coordinator.language.jsonpath import ExpressionError, parse_path
 from conductor.coordinator.language.script_engines import Language
 from conductor.protocol.json_types import Json, JsonObject
 
-#: Two names are similar from this ratio on: `inputParams` and `inputParameters` have 0.85.
+#: Two names are similar if the ratio of `SequenceMatcher` is at least this: `inputParams` and `inputParameters` have
+#: 0.85.
 SIMILAR_RATIO = 0.8
-#: Limits of the search for similar names: unknown names per object, known names per unknown name, and compared letters.
+#: The search for similar names stops after this many unknown names, and after this many known names for each of them.
 MAX_NAMES_COMPARED = 100
+#: Only this many letters of each name are compared.
 MAX_NAME_CHARS = 60
-#: Shorter names are not similar if they differ in one letter.
+#: Names with fewer letters than this are not similar if they differ in one letter.
 MIN_NAME_CHARS = 3
-#: Stands for the names of all inputs. No input has an empty name.
+#: Marks an expression that reads the whole input. No input has an empty name, so it cannot be confused with one.
 _WHOLE_INPUT = ""
 JOINS = ("JOIN", "EXCLUSIVE_JOIN")
-#: The fields of workflow definitions, tasks and parameters of sub-workflows that Conductor and its products know.
+#: The fields of workflow definitions, tasks and `subWorkflowParam` that Conductor or a product based on it knows.
 WORKFLOW_FIELDS = frozenset(
     [
         "accessPolicy",
@@ -135,7 +137,7 @@ def find_likely_mistakes(definition: JsonObject, prefix: str = "") -> Iterator[D
 
     Args:
         definition: The definition.
-        prefix: The place of the definition of an inline sub-workflow.
+        prefix: The start of each problem's path: the place of the definition, if it belongs to an inline sub-workflow.
     """
     yield from find_similar_fields(definition, WORKFLOW_FIELDS, prefix)
     tasks = list(walk_tasks(definition["tasks"]))
@@ -188,13 +190,13 @@ def find_scripts(definition: JsonObject, prefix: str = "") -> Iterator[Script]:
             case "JSON_JQ_TRANSFORM":
                 texts.append(("inputParameters.queryExpression", "jq", parameters.get("queryExpression"), "{}"))
         for name, language, text, program in texts:
-            if isinstance(text, str) and text.strip() and not _is_surely_right(text, language):
+            if isinstance(text, str) and text.strip() and not _needs_no_check(text, language):
                 yield Script(place + name, language, program.format(text))
     for place, inline in _inline_definitions(tasks, prefix):
         yield from find_scripts(inline, place)
 
 
-def _is_surely_right(text: str, language: Language) -> bool:
+def _needs_no_check(text: str, language: Language) -> bool:
     if "${" in text:
         return True
     if language != "javascript":
@@ -236,7 +238,7 @@ def find_similar(name: str, known: Iterable[str]) -> str | None:
         if len(name) >= MIN_NAME_CHARS and _is_one_letter_away(_letters(name), _letters(one)):
             return one
         matcher.set_seq1(_letters(one[:MAX_NAME_CHARS]))
-        # The first two are upper bounds of the ratio, and much cheaper.
+        # `real_quick_ratio` and `quick_ratio` are upper bounds of `ratio`, and much cheaper.
         if matcher.real_quick_ratio() >= best_ratio and matcher.quick_ratio() >= best_ratio:
             ratio = matcher.ratio()
             best, best_ratio = (one, ratio) if ratio >= best_ratio else (best, best_ratio)
@@ -252,8 +254,8 @@ def _is_one_letter_away(one: str, other: str) -> bool:
     """Return whether the names are equal, or become equal if one letter is changed, added, removed or swapped."""
     if abs(len(one) - len(other)) > 1:
         return False
-    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    first, second = one[same:], other[same:]
+    equal = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    first, second = one[equal:], other[equal:]
     is_swapped = first[:2] == second[1::-1] and first[2:] == second[2:]
     return is_swapped or first[1:] == second[1:] or first[1:] == second or first == second[1:]
 
@@ -276,7 +278,10 @@ def _find_missing_join(task: JsonObject, following: JsonObject | None, prefix: s
 def _find_unknown_joined(
     before: JsonObject | None, task: JsonObject, refs: set[str], prefix: str
 ) -> Iterator[DefinitionProblem]:
-    """A JOIN after a dynamic fork may name tasks that do not exist yet."""
+    """Yield a problem for each unknown task in `joinOn`.
+
+    A JOIN after a dynamic fork is skipped, because it may name tasks that the fork creates later.
+    """
     if task_type(task) not in JOINS or (before is not None and task_type(before) == "FORK_JOIN_DYNAMIC"):
         return
     for ref in task.get("joinOn") or ():
@@ -288,7 +293,7 @@ def _find_unknown_joined(
 
 
 def _sequences(tasks: list[JsonObject]) -> Iterator[list[JsonObject]]:
-    """Return every sequence of tasks: that of the workflow, and those inside its tasks."""
+    """Return every sequence of tasks: the top-level one, and the cases, branches and loop bodies inside tasks."""
     yield tasks
     for task in tasks:
         for sequence in inner_sequences(task):
@@ -322,7 +327,7 @@ def _find_undeclared_inputs(
 
 
 def _declared_inputs(definition: JsonObject) -> tuple[set[str], bool]:
-    """Return the names of the declared inputs, and whether they are those of a schema."""
+    """Return the names of the declared inputs, and whether a schema declares them."""
     schema = definition.get("inputSchema")
     if isinstance(schema, dict):
         data = schema.get("data")
@@ -360,7 +365,7 @@ def _input_name(text: str) -> str | None:
 
 
 def _inline_definitions(tasks: Iterable[Mapping[str, Json]], prefix: str) -> Iterator[tuple[str, JsonObject]]:
-    """Return the inline definitions of sub-workflows, each with the prefix of its places."""
+    """Return the inline definitions of sub-workflows, each with the prefix for the paths of its problems."""
     for task in tasks:
         parameters = task.get("subWorkflowParam")
         inline = parameters.get("workflowDefinition") if isinstance(parameters, dict) else None

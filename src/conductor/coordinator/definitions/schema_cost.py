@@ -3,11 +3,11 @@
 A schema of two kilobytes can request the same check a million times, by chains of references that double or by
 recursion that multiplies. A validator that runs inside a transaction must not meet such a schema.
 
-The analysis walks the places of an input: the root, then its properties and items, then theirs. At each place it knows
-which schemas apply, and how often. Schemas that apply to the same value (`$ref`, `allOf`, ...) are added to the place;
-schemas for properties and items belong to the places below. A place with the same schemas and counts as an earlier
-place is not visited again. So the walk of a recursive schema ends, unless each level checks more often than the level
-above; then the count exceeds `MAX_CHECKS`.
+The analysis visits every place of an input: the root, its properties and items, their properties and items, and so on.
+For each place it counts which schemas apply, and how often. Schemas that apply to the same value (`$ref`, `allOf`, ...)
+are added to the place; schemas for properties and items belong to the places below. A place with the same schemas and
+counts as an earlier place is not visited again. So the walk of a recursive schema ends, unless each level checks more
+often than the level above; then the count exceeds `MAX_CHECKS`.
 """
 
 from __future__ import annotations
@@ -119,14 +119,14 @@ def measure_schema(plain: PlainSchema) -> SchemaCost:
 
 
 class _Analysis:
-    """The walk of one schema, as the module describes it."""
+    """The analysis of one schema, described in the module docstring."""
 
     def __init__(self, plain: PlainSchema) -> None:
         self._plain = plain
         self._steps = 0
         self._longest_chain = 1
-        #: Caches by the identity of a schema: the schema itself, the cost of one check, and the schemas that apply
-        #: to the same value (itself included), with the length of the longest chain of them.
+        #: Identity of a schema → the schema, the cost of one check, and the schemas that it applies to the same value
+        #: (itself included) with the length of their longest chain.
         self._nodes: dict[int, JsonObject] = {}
         self._weights: dict[int, int] = {}
         self._together: dict[int, tuple[_Counts, int]] = {}

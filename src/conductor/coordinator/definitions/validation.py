@@ -31,7 +31,7 @@ from conductor.coordinator.limits import MAX_EXPRESSIONS
 from conductor.coordinator.request_errors import ApiError
 from conductor.protocol.json_types import Json, JsonObject
 
-#: Deeper nesting of cases, branches, loops and inline sub-workflows is rejected.
+#: Cases, branches, loops and inline sub-workflows that are nested more deeply are rejected.
 MAX_NESTING = 30
 #: Fields without effect here, which products based on Conductor use. They are stored, with a warning if they are set.
 UNUSED_TASK_FIELDS = ("cacheConfig", "onStateChange", "joinStatus")
@@ -97,7 +97,7 @@ def find_runtime_task_problem(task: JsonObject) -> str | None:
 def validate_definition(definition: Json, *, nested: bool = False) -> list[DefinitionProblem]:
     """Return all problems of a workflow definition in the order of its text; an empty list if it is valid.
 
-    `nested`: this is the definition of a sub-workflow, in which Conductor accepts unknown names in expressions.
+    `nested` is true for the definition of a sub-workflow, in which Conductor accepts unknown names in expressions.
     """
     checker = _Checker(nested=nested)
     checker.check_definition(definition)

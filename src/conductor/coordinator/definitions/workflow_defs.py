@@ -73,9 +73,9 @@ def workflow_def_body(tx: Tx, name: str, version: int | None) -> bytes | None:
 
 
 def find_circles(tx: Tx, definition: JsonObject) -> list[str]:
-    """Return which sub-workflows of a definition start its workflow again, directly or in one more step.
+    """Return which sub-workflows of a definition start the same workflow again, directly or through one other workflow.
 
-    Only tasks that run in every execution count: a circle with a condition can end.
+    Sub-workflows in a SWITCH are ignored, because a circle with a condition can end.
     """
     name, version = definition["name"], definition["version"]
     found = []

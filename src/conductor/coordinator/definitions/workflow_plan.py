@@ -113,14 +113,14 @@ DEFAULT_CASE = "\0default"
 
 
 class WorkflowPlan:
-    """The graph of a valid definition. It has no state, so all workflows of the definition share it."""
+    """The graph of a valid definition. It never changes, so all workflows of the definition share it."""
 
     def __init__(self, definition: Mapping[str, Json]) -> None:
         self.definition = definition
         self.nodes: dict[str, TaskNode] = {}
         self.top = self._sequence(definition["tasks"], None, None)
         self.permissive = [node for node in self.nodes.values() if node.permissive]
-        #: Whether the workflow is a sequence of tasks for workers.
+        #: Whether all tasks are SIMPLE, so that the workflow is a plain sequence of tasks for workers.
         self.has_only_worker_tasks = all(node.type == "SIMPLE" for node in self.nodes.values())
         #: Reference name of a DO_WHILE → the tasks inside it, without those of inner loops.
         self.tasks_in_loop: dict[str, list[TaskNode]] = {}

@@ -38,7 +38,7 @@ MAX_PUBLIC_BODY_BYTES = 64 * 1024
 
 
 class App:
-    """Turns requests into answers.
+    """Answers requests, whatever connection they arrive on.
 
     Args:
         core: The coordinator without HTTP.

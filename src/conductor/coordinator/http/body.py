@@ -48,7 +48,7 @@ class IncomingBody:
         #: Bytes that have arrived.
         self.size = 0
         self.is_complete = False
-        #: True if the client disconnected: the rest never arrives.
+        #: True if the client has disconnected, so that the rest of the body never arrives.
         self.is_cut_off = False
         expect = head.headers.get(b"expect")
         #: True if the client may be waiting for `100 Continue`, and the application has not requested the body yet.

@@ -123,11 +123,11 @@ class PhaseDeadline:
             self.set(timeout_s)
 
     def clear(self) -> None:
-        """Let the phase last without a deadline."""
+        """Remove the deadline: the phase may last any time."""
         self._deadline = None
 
     def cancel(self) -> None:
-        """Stop the timer: the connection is closed."""
+        """Stop the timer, because the connection is closed."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
         if self._head_bytes > MAX_HEADER_BYTES:
             self._reject_input(ApiError(431, "the request's headers are too large"))
         elif is_new_head and self._answering is None and self._head_bytes:
-            self._deadline.shorten(HEAD_TIMEOUT_S)  # further bytes of the same head do not move it
+            self._deadline.shorten(HEAD_TIMEOUT_S)  # further bytes of this head do not extend the deadline
 
     def eof_received(self) -> bool:
         """Keep the connection open while complete requests wait for answers: the client may still be reading."""
@@ -229,11 +229,11 @@ class Connection(asyncio.Protocol):
         return True
 
     def pause_writing(self) -> None:
-        """Note that the write buffer is full: the client reads more slowly than we write."""
+        """Record that the write buffer is full, because the client reads slowly."""
         self._write_resumed = asyncio.Event()
 
     def resume_writing(self) -> None:
-        """Note that the client has read most of the write buffer."""
+        """Record that the client has read most of the write buffer."""
         if self._write_resumed is not None:
             self._write_resumed.set()
             self._write_resumed = None
@@ -448,7 +448,7 @@ class Connection(asyncio.Protocol):
             self._deadline.set(KEEP_ALIVE_S)
 
     def _reject_input(self, error: ApiError) -> None:
-        """Answer bytes that are not a request, after the answers to the requests before them."""
+        """Answer bytes that are not an HTTP request with an error, after the answers to all earlier requests."""
         self._has_input_ended, self._parse_error = True, error
         if self._is_discarding or (self._is_answer_written and self._reading is self._answering):
             self._close()  # these bytes belong to a body whose request is already answered
@@ -479,7 +479,7 @@ class Connection(asyncio.Protocol):
         """Disconnect the client if its pending request has a revoked key.
 
         The request is not cancelled, because a poll must undo its grants. A request about keys gets its answer, because
-        it may be the one that has revoked its own key.
+        it may have revoked its own key.
         """
         request = self._answering
         if request is None or request.identity is None or is_current(request.identity):

@@ -1,4 +1,4 @@
-"""Checks that depend on more than the route: task types of workers, and definitions inside requests.
+"""Permission checks that depend on more than the route: task types of workers, and definitions inside requests.
 
 A definition names the secrets that its tasks receive. So a request that brings its own definition, or an expression
 that is evaluated with secrets, needs an admin's key; otherwise a starter could read every secret.
@@ -30,7 +30,7 @@ def check_task_type(request: ApiRequest, task_type: str) -> None:
     """Raise a 403 if a worker's key does not include a task type."""
     identity = request.identity
     if not identity.may_work_on(task_type):
-        raise ApiError(403, f"key {identity.key} is limited to other task types than {task_type[:100]}")
+        raise ApiError(403, f"key {identity.key} does not include task type {task_type[:100]}")
 
 
 def check_readable(request: ApiRequest, task_type: str) -> None:
@@ -40,7 +40,7 @@ def check_readable(request: ApiRequest, task_type: str) -> None:
 
 
 def check_readable_task(request: ApiRequest, tx: Tx, task_id: str) -> None:
-    """Raise a 403 if the key may not read a task. An unknown task is left to the caller."""
+    """Raise a 403 if the key may not read a task. For an unknown task, the caller raises the 404."""
     if Access.READ in request.identity.levels:
         return
     found = tx.first(WHOLE_TASK, tx.ids.task_pk(task_id) or 0)
@@ -51,7 +51,7 @@ def check_readable_task(request: ApiRequest, tx: Tx, task_id: str) -> None:
 
 
 def report_check(request: ApiRequest) -> TaskCheck | None:
-    """Return the check that a report and its task must pass. None if the key may report everything."""
+    """Return the check that a report and its task must pass. None if the key may report every task."""
     if Access.OPERATE in request.identity.levels:
         return None
     may_start = Access.START in request.identity.levels
@@ -98,6 +98,6 @@ def check_definition(request: ApiRequest, definition: object) -> None:
 
 
 def check_data(request: ApiRequest, data: Json) -> None:
-    """Raise a 403 if the input that replaces a task's input has expressions and the key is not an admin's."""
+    """Raise a 403 if a request replaces the input of a task by one with `${...}`, and the key is not an admin's."""
     if not request.identity.is_admin and b"${" in msgspec.json.encode(data):
         raise ApiError(403, f"key {request.identity.key} may not use ${{...}} in an input, which needs role admin")

@@ -76,7 +76,7 @@ class ApiRequest:
         #: Name in the route's path → value in the request's path.
         self.params = params
         self.body = body
-        #: The coordinator. Handlers prefer `reader`, `tasks` and `workflows`, which show the part that they use.
+        #: The coordinator. Handlers prefer `reader`, `tasks` and `workflows`, which show which part they use.
         self.core = core
         #: Registers a function that is called when the client disconnects.
         self.on_disconnect = on_disconnect

@@ -71,10 +71,11 @@ class ServerCertificate:
                     f"the TLS key {self._key} does not belong to the certificate {self._cert}; "
                     "name the key with which the certificate was requested"
                 ) from None
-            raise ValueError(f"{self._name_invalid()} ({error.reason or error})") from None
+            raise ValueError(f"{self._find_invalid_file()} ({error.reason or error})") from None
         return context
 
-    def _name_invalid(self) -> str:
+    def _find_invalid_file(self) -> str:
+        """Return a message that names the file which OpenSSL cannot load."""
         with contextlib.suppress(ssl.SSLError, ValueError):
             ssl.create_default_context(cadata=self._cert.read_text("latin-1"))
             return f"the TLS key {self._key} is not a PEM file with a private key"

@@ -1,6 +1,7 @@
 """The keys in the database, and the current ones in memory.
 
-A secret has 32 random bytes, so the database stores a plain digest of it: guessing is hopeless without a slow hash.
+The database stores a digest of each secret. A secret has 32 random bytes and cannot be guessed, so the digest is a fast
+one, unlike those for passwords.
 Changes run in transactions. The commit puts the new keys into `Notes.keys`, and `core` passes them to `Keys.replace`,
 so memory never differs from the database, not even after a failed commit.
 """
@@ -140,7 +141,8 @@ class Keys:
         candidates = [(one.secret, one.digest) for one in self._by_name.get(name, ())]
         if self._configured is not None and hmac.compare_digest(name.encode(), self._configured[0].encode()):
             candidates = [(CONFIGURED, self._configured[1])]
-        # An unknown key is compared, too, so that the duration does not reveal which half was wrong.
+        # An unknown name also costs a comparison, so that the duration does not reveal whether the name or the secret
+        # is wrong.
         for number, expected in candidates or [(-1, bytes(len(digest)))]:
             if hmac.compare_digest(digest, expected) and number >= 0:
                 found = self.identity(number)
@@ -149,7 +151,7 @@ class Keys:
         return found
 
     def find_static(self, token: str) -> Identity | None:
-        """Return the identity of a static token."""
+        """Return the identity of a static token; None if it is unknown or has expired."""
         found = self._static.get(self._digest(token))
         return None if found is None else self.identity(found.secret)
 
@@ -161,7 +163,7 @@ class Keys:
         return self._by_secret.get(secret)
 
     def expires_ms(self, secret: int) -> int | None:
-        """Return when a secret ends; None if it does not."""
+        """Return when a secret expires; None if it does not."""
         return self._expiry.get(secret)
 
     def is_current(self, identity: Identity) -> bool:
@@ -238,7 +240,8 @@ class Keys:
             tx: The transaction.
             name: The name of the key.
             is_offline: Whether no coordinator serves the file. Only then can the last admin key be removed. A running
-                coordinator would then admit every client, or no client could manage the other keys.
+                coordinator would admit every client if this was the only key; otherwise no client could manage the
+                remaining keys.
 
         Raises:
             ApiError: There is no such key (404), or it is the last admin key (409).

@@ -1,7 +1,7 @@
-"""Signed tokens. A token names the secret that it was issued for, so it ends with that secret.
+"""Signed tokens. A token names the secret that it was issued for, so it is valid only as long as that secret.
 
 The signing key is derived from the secret of the database file, so tokens survive a restart. If CONDUCTOR_SECRETS_KEY
-is set, it is part of the signing key: a stolen copy of the file then signs no tokens.
+is set, it is part of the signing key, so a stolen copy of the file is not enough to sign tokens.
 """
 
 from __future__ import annotations

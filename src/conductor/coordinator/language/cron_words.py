@@ -14,7 +14,7 @@ _MONTHS = (
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")
 _ANY = ("*", "?")
 _STEP = re.compile(r"(?:\*|0)/([0-9]+)")
-#: A list of more hours is described by its fields and not as times of the day.
+#: Up to this many hours, an expression is described as a list of times of the day.
 MAX_TIMES = 6
 
 
@@ -25,7 +25,7 @@ def describe_cron(expression: str) -> str:
     times = _list_times(second, minute, hour)
     if times:
         return f"{days or 'every day'} at {_join(times)}"
-    return _describe_rhythm(second, minute, hour) + (f", {days}" if days else "")
+    return _describe_frequency(second, minute, hour) + (f", {days}" if days else "")
 
 
 def _list_times(second: str, minute: str, hour: str) -> list[str]:
@@ -39,7 +39,7 @@ def _list_times(second: str, minute: str, hour: str) -> list[str]:
     return [f"{int(one):02}:{int(minute):02}{seconds}" for one in hours]
 
 
-def _describe_rhythm(second: str, minute: str, hour: str) -> str:
+def _describe_frequency(second: str, minute: str, hour: str) -> str:
     if minute in _ANY and hour in _ANY and (every := _describe_step(second, "second")):
         return every
     at_second = "" if second.isdecimal() and not int(second) else f" at second {second}"
@@ -53,14 +53,14 @@ def _describe_rhythm(second: str, minute: str, hour: str) -> str:
 
 
 def _describe_step(field: str, unit: str) -> str:
-    """Return "every 10 minutes" for "*/10"; an empty string if the field is no step."""
+    """Return "every 10 minutes" for "*/10"; an empty string if the field is not a step."""
     step = _STEP.fullmatch(field)
     if field in _ANY or (step is not None and int(step[1]) == 1):
         return f"every {unit}"
     if step is None:
         return ""
-    whole, above = (24, "day") if unit == "hour" else (60, "minute" if unit == "second" else "hour")
-    uneven = f", counted from the start of each {above}" if whole % int(step[1]) else ""
+    range_size, above = (24, "day") if unit == "hour" else (60, "minute" if unit == "second" else "hour")
+    uneven = f", counted from the start of each {above}" if range_size % int(step[1]) else ""
     return f"every {step[1]} {unit}s{uneven}"
 
 

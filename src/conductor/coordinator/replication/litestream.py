@@ -26,7 +26,7 @@ HOW_TO_INSTALL = (
     "install Litestream 0.5 or newer (https://litestream.io/install/: packages for Linux, `brew install litestream`), "
     f"or set {PROGRAM_VARIABLE} to its path"
 )
-#: A command that only reads the list of a replica's files may take this long.
+#: Timeout of commands that return quickly: those that list the files of a replica or print the version.
 LIST_TIMEOUT_S = 10.0
 #: How far back a replica can be restored to. Older snapshots are removed.
 RETENTION = "72h"
@@ -89,7 +89,7 @@ def has_files(program: str, replica: ReplicaUrl) -> bool:
     try:
         return bool(json.loads(listed or "[]"))
     except ValueError:
-        raise LitestreamFailed(f"its list of files is not JSON: {listed[:200]}") from None
+        raise LitestreamFailed(f"the list of files that Litestream printed is not JSON: {listed[:200]}") from None
 
 
 def download(program: str, replica: ReplicaUrl, target: Path, timestamp: str | None) -> None:

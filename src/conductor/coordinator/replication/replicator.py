@@ -41,7 +41,8 @@ from conductor.protocol.views import ReplicationState
 
 logger = logging.getLogger(__name__)
 
-#: How often changes are copied by default. Each copy to an object store is a request that costs money.
+#: How often changes are copied by default, to a directory and to other storage. Each copy to an object store is a
+#: request that costs money.
 FILE_INTERVAL_S = 0.25
 REMOTE_INTERVAL_S = 1.0
 #: The pause before Litestream is restarted after it has ended. It doubles with each restart, up to the maximum.
@@ -61,10 +62,12 @@ MAX_PLACES_TRIED = 1000
 MAX_SOCKET_PATH_BYTES = 100
 #: The name of the directory beside the database, with the configuration and the working files of Litestream.
 DIRECTORY_SUFFIX = "-replication"
-#: A file in the directory of a replica. If it has disappeared, so have the copied changes, which Litestream ignores.
+#: A file in the directory of a replica. If it is missing, the copied changes are missing, too. Litestream does not
+#: notice this, so the coordinator looks for the file.
 MARKER = "coordinator"
 
-#: Runs a command until it ends or the standard input is closed. Then the command has `STOP_TIMEOUT_S` to end.
+#: A shell script that runs a command. When its standard input is closed, it terminates the command, and kills it after
+#: `STOP_TIMEOUT_S`.
 _KEEPER = f"""
 exec 3<&0 </dev/null
 "$@" 3<&- &
@@ -262,7 +265,7 @@ class Replicator:
         status = process.wait()
         self._bytes_of_earlier_runs, self._bytes = self._bytes_of_earlier_runs + self._bytes, 0
         if not self._stopping.is_set():
-            self._note_error(f"Litestream has ended with status {status}; it is started again")
+            self._note_error(f"Litestream ended with status {status} and is restarted")
 
     def _lock_directory(self) -> int | None:
         """Wait until the Litestream of an earlier coordinator on this file has ended. Return None if stopped."""
@@ -313,7 +316,7 @@ class Replicator:
             except (ValueError, AttributeError):
                 level, text = "ERROR", line.strip()
             if self._stopping.is_set():
-                logger.debug("Litestream while it ends: %s", escape(self._url.hide_secrets(text)))
+                logger.debug("Litestream during shutdown: %s", escape(self._url.hide_secrets(text)))
             elif level == "ERROR":
                 self._note_error(text)
             else:
@@ -337,7 +340,8 @@ class Replicator:
             self._read_last_sync()
             self._read_bytes()
         error, last_sync_s = self._error, self._last_sync_s
-        # A newer copy ends the error. Wall clocks can be set back, so any other time than before counts as newer.
+        # A copy after the error clears the error. The wall clock can be set back, so every change of the time of the
+        # last copy shows a newer copy.
         if error is not None and last_sync_s != error[2]:
             self._error = error = None
         return ReplicationState(
@@ -357,7 +361,7 @@ class Replicator:
             return None
         return (
             f"the files of the replica in {directory} have disappeared, so it cannot be restored; "
-            "bring them back, or restart the coordinator, which begins a new replica"
+            "restore them, or restart the coordinator, which begins a new replica"
         )
 
     def _read_last_sync(self) -> None:

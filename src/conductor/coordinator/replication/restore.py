@@ -67,7 +67,7 @@ def restore(source: str, database: Path, *, timestamp_ms: int | None = None, for
     Args:
         source: The file of a copy, the URL or directory of replicas, or that of one replica.
         database: The file to create.
-        timestamp_ms: Restore the state at this time; only replicas have it.
+        timestamp_ms: Restore the state at this time. This needs a replica: a copy has only one state.
         force: Replace an existing file, which is renamed.
 
     Raises:
@@ -102,7 +102,7 @@ def _make_work_directory(database: Path, stack: contextlib.ExitStack) -> Path:
     handle = os.open(work, os.O_RDONLY | os.O_CLOEXEC)
     stack.callback(os.close, handle)
     if not try_lock(handle):
-        raise StoreRefused(f"another restore to {database} is running; wait for its end")
+        raise StoreRefused(f"another restore to {database} is running; wait until it ends")
     stack.callback(shutil.rmtree, work, ignore_errors=True)
     for left in work.iterdir():
         left.unlink()
@@ -119,7 +119,7 @@ def _check_target(database: Path, stack: contextlib.ExitStack, *, force: bool) -
     if not database.is_file():
         raise StoreRefused(f"{database} is not a file; choose another name")
     if not try_lock(handle):
-        raise StoreRefused(f"{database} is in use by a coordinator; stop that one first, or choose another file")
+        raise StoreRefused(f"{database} is in use by a coordinator; stop the coordinator first, or choose another file")
     if not force and database.stat().st_size:
         raise StoreRefused(
             f"{database} already exists; choose another file, or replace it with --force, "
@@ -157,7 +157,7 @@ def _fetch(url: ReplicaUrl, target: Path, timestamp_ms: int | None) -> tuple[str
         else:
             return replica.shown, skipped
     if not skipped:
-        raise StoreRefused(f"there is no replica at {url.shown}; check the URL that --replicate was given")
+        raise StoreRefused(f"there is no replica at {url.shown}; check that it is the URL of --replicate")
     tried = "; ".join(f"{shown}: {reason}" for shown, reason in skipped[:5])
     raise StoreRefused(f"no replica at {url.shown} can be restored: {tried}")
 
@@ -170,7 +170,8 @@ def _list_replicas(program: str, url: ReplicaUrl) -> list[ReplicaUrl]:
             return []
         names = [entry.name for entry in directory.iterdir() if len(entry.name) == PLACE_DIGITS]
         return [url.at_place(number) for number in sorted((int(n) for n in names if n.isdigit()), reverse=True)]
-    # Litestream cannot list the replicas below a URL. Their numbers have no gaps, so search for the highest one.
+    # Litestream cannot list the replicas below a URL. Their numbers have no gaps, so a binary search finds the highest
+    # one.
     if not has_files(program, url.at_place(1)):
         return []
     known, free = 1, 2
@@ -199,7 +200,10 @@ def _install(found: Path, database: Path, shown: str, skipped: list[tuple[str, s
 
 
 def _find_lost(old: Path, new: Path) -> LostSinceCopy | None:
-    """Count the work that only the replaced database records. None if it is unreadable or has another origin."""
+    """Count the work that only the replaced database records.
+
+    Return None if that database cannot be read or has another origin.
+    """
     if not old.exists() or not old.stat().st_size:
         return None
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(new)) as db:

@@ -33,7 +33,7 @@ def _make_entry(tx: Tx, name: str) -> ScheduleEntry:
 
 
 def view_cron(expression: str, zone: str, now_ms: int) -> CronView:
-    """Return an expression in words and its next due times, or what is wrong with it."""
+    """Return an expression in words and its next due times, or the reason why it is invalid."""
     schedule = Schedule(cron_schedules=[CronSchedule(cron_expression=expression, zone_id=zone)])
     try:
         read_cron(expression)

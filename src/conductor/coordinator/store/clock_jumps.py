@@ -29,7 +29,7 @@ class ClockJumps:
         return jump_ms if abs(jump_ms) >= MIN_JUMP_MS else 0
 
     def accept(self, jump_ms: int) -> None:
-        """Note that the stored times have been corrected."""
+        """Treat a jump as corrected, and log it. Call this after the stored times were shifted."""
         self._offset_ms += jump_ms
         logger.warning(
             "Wall clock was set %s or the machine was suspended, so leases and delays were shifted: by=%.1fs",

@@ -18,7 +18,7 @@ from conductor.coordinator.store.database_file import MEMORY
 
 logger = logging.getLogger(__name__)
 
-#: The default reserve: this share of the disk, but at most this many bytes.
+#: The default reserve is `RESERVE_SHARE` of the disk, but at most `MAX_RESERVE_BYTES`.
 RESERVE_SHARE, MAX_RESERVE_BYTES = 0.02, 256 << 20
 #: If more than this share of the disk is used, the coordinator logs a warning.
 WARN_SHARE = 0.8

@@ -1,4 +1,4 @@
-"""Stops a coordinator whose database was restored elsewhere, when a worker tells it of the newer one.
+"""Keeps a coordinator from granting tasks after its database was restored elsewhere. Workers reveal the newer one.
 
 Each answer to a poll carries the token of this epoch (`protocol/epoch_token.py`). Workers send the newest token that
 they have seen with every request. A token of a newer epoch of the same lineage shows that another coordinator has taken
@@ -25,7 +25,7 @@ class EpochFence:
     Args:
         secret: The secret of the database, which all its copies share.
         number: The number of this epoch.
-        started_ms: The start of this coordinator. It orders two copies that have started the same epoch.
+        started_ms: The start time of this coordinator. It orders two copies of the database with the same epoch.
     """
 
     def __init__(self, secret: bytes, number: int, started_ms: int) -> None:
@@ -38,14 +38,17 @@ class EpochFence:
         self.reason: str | None = None
 
     def check_token(self, token: bytes) -> None:
-        """Act on a token that a client has sent. Tokens that are invalid, older or of other databases are ignored."""
+        """Set `reason` if a client's token proves that a newer coordinator is running.
+
+        Tokens that are invalid, older or of other databases are ignored.
+        """
         if self.reason is not None or len(token) > MAX_TOKEN_CHARS:
             return
         match = _TOKEN.fullmatch(token)
         if match is None or match[1] != self._lineage:
             return
         number, started_ms = int(match[2], 16), int(match[3], 16)
-        # The signature is compared last, because almost all tokens are older ones of this coordinator.
+        # The signature is compared last, because almost all tokens are not newer than the one of this coordinator.
         if (number, started_ms) <= self._own or not hmac.compare_digest(token, self._make(number, started_ms)):
             return
         self.reason = (

@@ -27,7 +27,7 @@ _HEADER_BYTES = 48
 
 
 class WalGap:
-    """Lets one writer wait. `ask_for_sync` asks Litestream to copy and reset the log now; it must not block."""
+    """Makes the writer wait while the log is long. `ask_for_sync` tells Litestream to copy it, and must not block."""
 
     def __init__(self, database: str, ask_for_sync: Callable[[], None]) -> None:
         self._ask_for_sync = ask_for_sync
@@ -46,7 +46,7 @@ class WalGap:
         return int(_MAX_FRAME.unpack_from(self._header, _OFFSET)[0])
 
     def wait_for_reset(self) -> None:
-        """Wait while the log is long and Litestream may reset it. Called by the writer after each commit."""
+        """Wait until Litestream has reset a long log, at most `MAX_GAP_S`. The writer calls this after each commit."""
         if self.pages <= LONG_LOG_PAGES:
             return
         began = time.monotonic()
@@ -63,6 +63,6 @@ class WalGap:
         self.total_s += time.monotonic() - began
 
     def close(self) -> None:
-        """Release the file; only after SQLite has closed the database."""
+        """Close the file. Call this only after SQLite has closed the database."""
         self._header.close()
         os.close(self._file)

@@ -1,8 +1,8 @@
-"""The durable steps of tasks: recorded under a lease, delivered with the next attempt, and woken when they are over.
+"""The durable steps of tasks. A worker records them under its lease, and the next attempt of the task receives them.
 
 Steps belong to a line of attempts: a retry is a new task that continues the line. A task whose function waits is
 suspended: it has no lease, and becomes ready when a sleep is over, a message has arrived, or a called workflow has
-ended. Waiting steps are ended when the task is delivered, so an outcome never changes after a worker has seen it.
+ended. A sleep that is over is ended in the database only when the task is delivered.
 """
 
 from __future__ import annotations
@@ -104,7 +104,11 @@ def _find_new(tx: Tx, row: TaskRow, steps: Sequence[Step]) -> list[Step]:
         known = tx.first(STEP, row.step_line, step.name, step.number) if row.step_count else None
         if known is None:
             if new.setdefault((step.name, step.number), step) != step:
-                raise ApiError(409, f"step {step.key} is twice in this report", verdict=Verdict.REJECTED)
+                raise ApiError(
+                    409,
+                    f"step {step.key} occurs twice in this report, with different content",
+                    verdict=Verdict.REJECTED,
+                )
         elif not _is_same(step, known):
             message = f"step {step.key} of this task was recorded before, with another fingerprint or result"
             raise ApiError(409, message, verdict=Verdict.REJECTED)
@@ -122,7 +126,7 @@ def _check_step(step: Step) -> None:
         problem = "a sleep needs waitMs"
     error = step.error or StepError("", "")
     try:
-        # The request was decoded without these parts.
+        # These parts are raw JSON, which the decoder of the request did not check.
         for part in (step.result_json, raw_bytes(error.args), raw_bytes(error.attributes)):
             if part:
                 msgspec.json.decode(part)
@@ -142,7 +146,10 @@ def _is_same(step: Step, known: StepRow) -> bool:
 
 
 def _size(step: Step) -> int:
-    """Return the bytes that a step takes. The input of a workflow is not stored with the step."""
+    """Return the bytes that a step takes in the database.
+
+    `result_json` of a waiting step is the input of the workflow to start, which is stored with that workflow.
+    """
     error = 0 if step.error is None else len(_encode(step.error))
     result = 0 if step.state is StepState.WAITING else len(step.result_json)
     return len(step.name) + len(step.fingerprint) + result + error
@@ -186,7 +193,7 @@ def inherit(tx: Tx, workflow: CachedWorkflow, previous: int) -> dict[str, Any]:
     if before is None or not before.row.step_count:
         return {}
     row = before.row
-    # The count of the line may stay too high: it only serves as a limit.
+    # `step_count` still includes the removed calls. That is harmless, because the count only serves as a limit.
     tx.run(FORGET_ENDED_CALLS, row.step_line)
     return {"step_line": row.step_line, "step_count": row.step_count, "step_bytes": row.step_bytes}
 
@@ -205,7 +212,7 @@ def find_due(tx: Tx, row: TaskRow) -> tuple[bool, int | None]:
 
 
 def end_due_waits(tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
-    """End the waits of a task whose time is over. Called when the task is delivered."""
+    """End the sleeps of a task that are over. Called when the task is delivered."""
     for step in tx.rows(WAITING_STEPS, task.row.step_line):
         if step.due_at_ms is not None and step.due_at_ms <= tx.now_ms:
             tx.run(END_STEP, StepState.DONE.value, _NULL, tx.now_ms, step.pk)
@@ -224,7 +231,7 @@ def end_wait(tx: Tx, step: StepRow, result: bytes | None, message: str | None = 
 
 
 def find_call(tx: Tx, child: int) -> StepRow | None:
-    """Return the step that waits for a workflow."""
+    """Return the step that waits for the end of a called workflow."""
     return tx.first(STEP_OF_WORKFLOW, child)
 
 
@@ -234,7 +241,7 @@ def find_message_wait(tx: Tx, row: TaskRow, name: str) -> StepRow | None:
 
 
 def set_called_workflow(tx: Tx, wait: NewWait, child: int) -> None:
-    """Note which workflow a step has started."""
+    """Record which workflow a step has started."""
     tx.run(SET_WORKFLOW_OF_STEP, child, wait.line, wait.step.name, wait.step.number)
 
 

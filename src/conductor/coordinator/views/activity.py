@@ -28,7 +28,7 @@ from conductor.protocol.views import Activity, TaskTypeActivity
 #: Number of time spans, and so of bars in a chart.
 BUCKETS = 60
 MAX_HOURS = 7 * 24
-#: The most index entries of ended workflows that are counted.
+#: At most this many ended workflows are counted.
 MAX_ENDED = 1_000_000
 #: Durations are computed from at most this many attempts. They are read in blocks of neighbouring rows, which are
 #: spread evenly over the time.
@@ -39,7 +39,7 @@ SAMPLE_BLOCKS = 50
 def read_activity(tx: Tx, history: LoadHistory, hours: int) -> Activity:
     """Return counts and durations of the last `hours`."""
     if not 1 <= hours <= MAX_HOURS:
-        raise bad_request(f"the activity covers from 1 to {MAX_HOURS} hours, not {hours}")
+        raise bad_request(f"hours must be between 1 and {MAX_HOURS}, not {hours}")
     bucket_ms = hours * 3_600_000 // BUCKETS
     from_ms = tx.now_ms // bucket_ms * bucket_ms - (BUCKETS - 1) * bucket_ms
     bounds = [from_ms + number * bucket_ms for number in range(BUCKETS + 1)]
@@ -52,7 +52,7 @@ def read_activity(tx: Tx, history: LoadHistory, hours: int) -> Activity:
     finished = _count_finished(tx, bounds, failed)
     first_task = find_first_key(tx, FIRST_TASK_FROM, from_ms, 1, (tx.first(LAST_KEY, "task") or 0) + 1)
     sample, attempts = _sample_attempts(tx, first_task)
-    loads = history.measure(bounds)
+    loads = history.list_peaks(bounds)
     return Activity(
         now_ms=tx.now_ms,
         from_ms=from_ms,
@@ -83,7 +83,7 @@ def find_first_key(tx: Tx, query: Query[KeyTime], at_ms: int, low: int, end: int
 
 
 def _count_finished(tx: Tx, bounds: list[int], failed: list[int]) -> list[int | None]:
-    """Return how many workflows ended without a failure in each span, newest spans first until `MAX_ENDED`."""
+    """Return how many workflows ended without a failure in each span; None for old spans beyond `MAX_ENDED`."""
     finished: list[int | None] = [None] * len(failed)
     left = MAX_ENDED
     for index in reversed(range(len(failed))):

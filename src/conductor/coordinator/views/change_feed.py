@@ -51,7 +51,7 @@ class ChangeFeed:
         self._streams = 0
         self._publish_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
-        #: Set and replaced whenever there is an event.
+        #: Set, and replaced by a new object, whenever an event is published.
         self._news = asyncio.Event()
 
     @property
@@ -65,7 +65,7 @@ class ChangeFeed:
             self._add(notes.changed_workflows)
 
     def note_tasks(self, workflows: Iterable[int | None]) -> None:
-        """Add workflows of which workers have taken tasks."""
+        """Add the workflows whose tasks workers have polled."""
         self._add(workflow for workflow in workflows if workflow is not None)
 
     @property
@@ -85,7 +85,7 @@ class ChangeFeed:
         """Yield encoded events until the feed is closed, the client is `gone`, or a limit is reached."""
         loop = asyncio.get_running_loop()
         ends_at, sent = loop.time() + MAX_STREAM_S, 0
-        self._begin()
+        self._add_stream()
         try:
             known = self._find_position(last_event_id)
             position = self._last if known is None else known
@@ -103,24 +103,24 @@ class ChangeFeed:
                     sent += len(_PING)
                     yield _PING
         finally:
-            self._end()
+            self._remove_stream()
 
     # -- the streams
 
-    def _begin(self) -> None:
+    def _add_stream(self) -> None:
         self._streams += 1
         self._is_active = True
         if self._linger_timer is not None:
             self._linger_timer.cancel()
             self._linger_timer = None
 
-    def _end(self) -> None:
+    def _remove_stream(self) -> None:
         self._streams -= 1
         if not self._streams and not self._is_closed:
-            self._linger_timer = asyncio.get_running_loop().call_later(LINGER_S, self._rest)
+            self._linger_timer = asyncio.get_running_loop().call_later(LINGER_S, self._stop_gathering)
 
-    def _rest(self) -> None:
-        """Gather no more changes. Ids of events up to now become unknown, because later changes are missed."""
+    def _stop_gathering(self) -> None:
+        """Stop gathering changes. Later changes are missed, so the ids of all earlier events become unknown."""
         self._linger_timer = None
         self._is_active = False
         self._ring.clear()

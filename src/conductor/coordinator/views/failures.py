@@ -39,9 +39,9 @@ def find_cause(reason: str | None) -> str:
 
 
 def group_failures(tx: Tx, hours: int, size: int) -> Failures:
-    """Return the largest groups of the last `hours`."""
+    """Return the largest groups of failures in the last `hours`."""
     if not 1 <= size <= MAX_SIZE:
-        raise bad_request(f"an answer has from 1 to {MAX_SIZE} groups, not {size}")
+        raise bad_request(f"size must be between 1 and {MAX_SIZE}, not {size}")
     found, parents, is_partial = _read_failures(tx, hours)
     groups: dict[str, FailureGroup] = {}
     for row in found:  # newest first
@@ -86,7 +86,7 @@ def list_failed_ids(tx: Tx, hours: int, key: str) -> WorkflowIds:
 
 def _begin_ms(tx: Tx, hours: int) -> int:
     if not 1 <= hours <= MAX_HOURS:
-        raise bad_request(f"failures are grouped over 1 to {MAX_HOURS} hours, not {hours}")
+        raise bad_request(f"hours must be between 1 and {MAX_HOURS}, not {hours}")
     return tx.now_ms - hours * 3_600_000
 
 

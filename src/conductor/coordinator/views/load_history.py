@@ -34,7 +34,7 @@ class LoadHistory:
         self._kept: deque[_Measurement] = deque(maxlen=MAX_KEPT)
 
     async def run(self) -> None:
-        """Measure until cancelled, in real time: a measurement changes nothing that a clock decides."""
+        """Measure until cancelled. The sleeps use real time, because no workflow depends on a measurement."""
         while True:
             try:
                 await self._store.read(self.add)
@@ -50,7 +50,7 @@ class LoadHistory:
         if totals is not None:
             self._kept.append(_Measurement(tx.now_ms, totals))
 
-    def measure(self, bounds: Sequence[int]) -> list[QueueTotals | None]:
+    def list_peaks(self, bounds: Sequence[int]) -> list[QueueTotals | None]:
         """Return the largest totals of each span between two bounds; None for a span without a measurement."""
         kept = list(self._kept)
         positions = [bisect_left(kept, at_ms, key=lambda one: one.at_ms) for at_ms in bounds]

@@ -15,7 +15,7 @@ LIVE_MS = 60_000
 
 
 class WorkerPoll(NamedTuple):
-    """The last poll of one worker for one queue, with the worker's own statements."""
+    """The last poll of one worker for one queue, and the facts that the worker sent with it."""
 
     at_ms: int
     #: How many tasks of this type the worker can run at the same time; 0 if unknown.

@@ -1,4 +1,4 @@
-"""Finds loops that never wait long. Such a loop is usually a mistake, and it can use most of a core.
+"""Finds loops that run many rounds per second. Such a loop is usually a mistake, and it can use most of a core.
 
 The pace of a loop is measured once per `ROUNDS_BETWEEN_CHECKS` rounds, in memory.
 """
@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 ROUNDS_BETWEEN_CHECKS = 100
 #: A loop with at least this many rounds per second is fast.
 FAST_ROUNDS_PER_S = 10.0
-#: The pace of a loop is dropped if the next check is later than this time.
+#: A loop whose last check is older than this is not fast: it needs more than this time for `ROUNDS_BETWEEN_CHECKS`.
 FORGET_AFTER_S = ROUNDS_BETWEEN_CHECKS / FAST_ROUNDS_PER_S
-#: The loops that were checked last are known, up to this number.
+#: The number of loops whose last check is remembered.
 MAX_LOOPS = 1_000
 
 
@@ -40,7 +40,7 @@ class _MeasuredLoop(NamedTuple):
 
 
 class FastLoops:
-    """The pace of the loops that have reached a check lately."""
+    """The pace of the loops that were checked lately."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

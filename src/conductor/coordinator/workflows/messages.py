@@ -1,4 +1,4 @@
-"""Messages to running workflows: a queue for each workflow, and the rule which task takes a message.
+"""Messages to running workflows: a queue for each workflow, and the rule that decides which task takes a message.
 
 A workflow's messages wait in the table `workflow_message` in the order of their arrival. A task takes messages in the
 transaction that records them in the task, so exactly one task gets each message, and a crash loses none.
@@ -84,7 +84,7 @@ def read(tx: Tx, workflow: int, skip: int, count: int) -> list[Message]:
 
     Returns fewer messages if together they would be larger than the output of a task may be.
     """
-    return _fitting(tx, workflow, tx.rows(MESSAGES, workflow, count, skip))
+    return _read_batch(tx, workflow, tx.rows(MESSAGES, workflow, count, skip))
 
 
 def take(tx: Tx, workflow: int, name: str | None = None, count: int = 1) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ def take(tx: Tx, workflow: int, name: str | None = None, count: int = 1) -> list
         The messages with `id`, `workflowId`, `payload` and `receivedAt`.
     """
     rows = tx.rows(MESSAGES, workflow, count, 0) if name is None else tx.rows(MESSAGES_OF_NAME, workflow, name, count)
-    messages = _fitting(tx, workflow, rows)
+    messages = _read_batch(tx, workflow, rows)
     remove(tx, [message.key for message in messages])
     return [message.body for message in messages]
 
@@ -113,7 +113,8 @@ def remove(tx: Tx, keys: Iterable[int]) -> None:
     tx.run_many(REMOVE_MESSAGE, [(key,) for key in keys])
 
 
-def _fitting(tx: Tx, workflow: int, rows: Iterable[StoredMessage]) -> list[Message]:
+def _read_batch(tx: Tx, workflow: int, rows: Iterable[StoredMessage]) -> list[Message]:
+    """Return the first messages of `rows` that fit into `MAX_BATCH_BYTES`, at least one."""
     workflow_id, messages, size = tx.ids.workflow(workflow), list[Message](), 0
     for row in rows:
         size += len(row.payload)

@@ -85,7 +85,7 @@ class TestCounts:
 
     @pytest.mark.parametrize("hours", [0, activity.MAX_HOURS + 1])
     def test_a_time_that_is_too_short_or_too_long_is_rejected(self, harness: Harness, hours: int) -> None:
-        with pytest.raises(ApiError, match="from 1 to 168 hours"):
+        with pytest.raises(ApiError, match="hours must be between 1 and 168"):
             read(harness, hours)
 
 

@@ -94,7 +94,7 @@ def test_only_the_newest_failures_of_the_time_are_examined(harness: Harness, mon
 
 
 def test_wrong_limits_are_rejected(harness: Harness) -> None:
-    with pytest.raises(ApiError, match="over 1 to 8784 hours"):
+    with pytest.raises(ApiError, match="hours must be between 1 and 8784"):
         group(harness, hours=0)
-    with pytest.raises(ApiError, match="from 1 to 200 groups"):
+    with pytest.raises(ApiError, match="size must be between 1 and 200"):
         group(harness, size=0)

@@ -12,12 +12,12 @@ from conductor.coordinator.keys.key_store import DEFAULT_OVERLAP_S, KeyRequest, 
 from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.store.transaction import Tx
 
-#: Keeps caches from storing a secret.
+#: A header of answers that contain a secret: no cache may store them.
 _NOT_STORED = ("Cache-Control", "no-store")
 
 
 class Rotation(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """How long the old secret stays valid."""
+    """The body of a rotation: how long the old secret stays valid."""
 
     overlap_seconds: int = DEFAULT_OVERLAP_S
 
@@ -42,7 +42,7 @@ async def create_key(request: ApiRequest) -> Answer:
 
 
 async def rotate_key(request: ApiRequest) -> Answer:
-    """POST /keys/{name}/rotate: return a second secret; the old one stays valid for `overlapSeconds`, one day."""
+    """POST /keys/{name}/rotate: return a second secret; the old one stays valid for `overlapSeconds`."""
     rotation = request.json(Rotation) if request.body else Rotation()
     name, keys = request.params["name"], request.core.keys
 

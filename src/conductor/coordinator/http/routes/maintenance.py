@@ -49,7 +49,7 @@ async def list_pending_tasks(request: ApiRequest) -> Answer:
 async def decide_workflow(request: ApiRequest) -> Answer:
     """POST /admin/sweep/requeue/{workflowId}: run the decider on a workflow.
 
-    The coordinator does so by itself after every change.
+    The coordinator runs the decider after every change, so this is rarely needed.
     """
     workflow_id = request.params["workflowId"]
     executions = request.workflows.executions
@@ -78,7 +78,8 @@ async def vacuum(request: ApiRequest) -> Answer:
     if before is not None and room < 2 * before:
         raise ApiError(
             409,
-            f"the file has {before >> 20} MB, so this needs {before >> 19} MB of free space; {room >> 20} MB are free",
+            f"the database has {before >> 20} MB, so a vacuum needs {before >> 19} MB of free space; "
+            f"{room >> 20} MB are free",
         )
     await store.vacuum()
     return as_json({"bytesBefore": before, "bytesAfter": file_bytes(store.database)})

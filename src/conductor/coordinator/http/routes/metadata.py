@@ -114,7 +114,7 @@ async def update_task_def(request: ApiRequest) -> Answer:
     raw = request.json(JsonObject)
     name = request.params.get("name")
     if name is not None and raw.setdefault("name", name) != name:
-        raise bad_request(f"the path names {name!r}, the body {raw['name']!r}")
+        raise bad_request(f"the path names task definition {name!r}, but the body names {raw['name']!r}")
     task_def, warnings = await request.offload_if_large(
         lambda: _parse_with_warnings(raw, "updateTaskDef.taskDefinition")
     )

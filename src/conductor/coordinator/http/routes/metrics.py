@@ -28,7 +28,7 @@ LATE_AFTER_MS = 10_000
 
 
 async def get_metrics(request: ApiRequest) -> Answer:
-    """GET /metrics: return the metrics in the format of Prometheus, or in OpenMetrics if the client accepts it."""
+    """GET /metrics: return the metrics as Prometheus text, or as OpenMetrics if the client accepts it."""
     core = request.core
     samples = _Samples(core, problem=await core.probe.find_problem())
     samples.add_replication(await core.read_replication())
@@ -74,7 +74,7 @@ class _Samples:
             self._add(table.REPLICATION_RESTARTS, state.restarts)
 
     def _add_disk(self) -> None:
-        """Add the disk of the database, and its last backup."""
+        """Add the free space of the disk, and the time of the last backup."""
         disk = self._core.store.disk
         disk.read()
         if disk.total_bytes:
