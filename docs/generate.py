@@ -23,8 +23,12 @@ def events() -> Iterator[str]:
 
     for event in EVENT_TYPES:
         yield f"### {event.__name__}"
-        yield f"{_sentence(event)} Listener method: `{handler_name(event)}`."
-        yield "\n".join(f"- `{field.name}`: {_type(field.type)}" for field in dataclasses.fields(event))
+        summary, attributes = _split_docstring(event)
+        yield f"{summary} Listener method: `{handler_name(event)}`."
+        yield "\n".join(
+            f"- `{field.name}`: {_type(field.type)}{attributes.get(field.name, '')}"
+            for field in dataclasses.fields(event)
+        )
 
 
 def metrics() -> Iterator[str]:
@@ -190,6 +194,13 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
 
 def _sentence(thing: object) -> str:
     return " ".join((thing.__doc__ or "").split())
+
+
+def _split_docstring(thing: object) -> tuple[str, dict[str, str]]:
+    """Return the docstring before "Attributes:", and the descriptions of the attributes by name."""
+    text, _, section = inspect.cleandoc(thing.__doc__ or "").partition("\nAttributes:\n")
+    entries = re.findall(r"^ +(\w+): (.+(?:\n {8,}.+)*)", section, re.MULTILINE)
+    return " ".join(text.split()), {name: f". {' '.join(about.split())}" for name, about in entries}
 
 
 def _type(annotation: object) -> str:

@@ -12,9 +12,9 @@
     async def answer_ticket(text: str) -> str:
         return (await Runner.run(agent, text, run_config=config)).final_output
 
-If the worker dies, the next attempt of the task gets the recorded answers of the model and results of the tools, and
-continues after the last of them. Outside a task the agent runs as usual. Tools run one after the other, in the order in
-which the SDK starts them. If the model of an agent is an object instead of a name, use
+If the worker dies, the next attempt of the task gets the recorded answers of the model and results of the tools. The
+attempt continues after the last recorded step. Outside a task the agent runs as usual. Tools run one after the other,
+in the order in which the SDK starts them. If the model of an agent is an object instead of a name, use
 `Agent(model=DurableModel(...))`.
 
 A tool in `waiting_tools` runs outside a step, so it may wait: `await durable.wait_for("approval")`.
@@ -77,7 +77,7 @@ class DurableModel(Model):
             if isinstance(tool, FunctionTool) and tool.name not in self._waiting_tools:
                 _make_durable(tool)
 
-        # A function without arguments, because the step is identified by its name and its number alone.
+        # The function has no arguments, because a replay identifies the step by its name and its number alone.
         async def model_request() -> Any:
             response = await self._model.get_response(*args, **kwargs)
             return _response.dump_python(response, mode="json")
@@ -137,7 +137,7 @@ def _make_durable(tool: FunctionTool) -> None:
 
 
 class _DurableTool:
-    """Calls a tool as a step. The step has the call id in its name, which is the same on a replay."""
+    """Calls a tool as a step. The name of the step contains the call id, which is the same on a replay."""
 
     def __init__(self, name: str, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> None:
         self._name = name

@@ -11,9 +11,9 @@
     async def answer_ticket(text: str) -> str:
         return (await agent.run(text)).output
 
-If the worker dies, the next attempt of the task gets the recorded answers of the model and results of the tools, and
-continues after the last of them. Outside a task the agent runs as usual. Tools run one after the other, in the order in
-which the model calls them.
+If the worker dies, the next attempt of the task gets the recorded answers of the model and results of the tools. The
+attempt continues after the last recorded step. Outside a task the agent runs as usual. Tools run one after the other,
+in the order in which the model calls them.
 
 A tool with `metadata={"conductor": False}` runs outside a step, so it may wait: `await durable.wait_for("approval")`.
 With `metadata={"conductor": {"retries": 2}}` it has the options of `durable.step`.

@@ -16,7 +16,7 @@
 - `live_state`: reads the state of a server for the top command.
 - `reloading`: reloads the workers of the dev command after a file is saved, in the command's process.
 - `finished_workflows`: prints the end of each workflow, for the dev command.
-- `dev_workers`, `breakpoints`: the process in which those workers run, and its debugger.
+- `dev_workers`, `breakpoints`: the process that runs the workers of the dev command, and its debugger.
 - `discovery`: finds the workers of the modules that a command names.
 - `server_kind`: identifies the kind of server at a URL.
 - `queue_state`: reads the queues of a server and their last polls.

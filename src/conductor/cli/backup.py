@@ -22,9 +22,9 @@ from conductor.client.http.errors import ConductorError, TransportError
 from conductor.common.machine import is_loopback
 from conductor.common.signals import handle_signals
 
-#: With `--every`, this many copies are kept by default.
+#: The number of copies that `--every` keeps by default.
 DEFAULT_KEEP = 24
-#: The coordinator has to name its file within this time.
+#: The longest wait for a coordinator to report its database file.
 SERVER_WITHIN_S = 3.0
 
 
@@ -60,18 +60,17 @@ def backup(
     every: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Copy now and then again after each 30s, 15m, 1h, …, until Ctrl-C.", show_default=False
+            metavar="TIME", help="Copy now, and again at this interval (30s, 15m, 1h) until Ctrl-C.", show_default=False
         ),
     ] = None,
     url: Url = None,
 ) -> int:
     """Copy the database of a running or stopped coordinator.
 
-    Without --database, the command copies the file of the coordinator at --url. If no
-    server answers there, it copies the default file.
-    The copy is verified before it replaces an older one. The exit status is 2 if the database is damaged.
-    With --every, a failed copy is printed, and the next one is tried at its time; the exit status is 1 if the last
-    copy failed.
+    Without --database, the command copies the file of the coordinator at --url. If no server answers there, it copies
+    the default file. The copy is verified before it replaces an older one. The exit status is 2 if the database is
+    damaged. With --every, the command prints a failed copy and tries again after the interval. The exit status is then
+    1 if the last copy failed.
     """
     import_coordinator()  # raises UserError if an extra is missing
     from conductor.coordinator.store.database_file import StoreRefused

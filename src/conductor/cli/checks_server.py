@@ -24,13 +24,13 @@ from conductor.common.machine import is_loopback
 from conductor.protocol.why_waiting import MORE_WORKERS, UNPOLLED_MS, format_duration
 from conductor.version import __version__
 
-#: At most this many faults of one kind are listed. Of the others, `doctor` prints only the number.
+#: `doctor` lists at most this many faults of one kind, and prints the number of the remaining ones.
 MAX_LISTED = 10
 #: If the clocks differ by more than this, times in logs and in the web UI are misleading.
 MAX_SKEW_MS = 5000
 #: `doctor` warns above these limits: used share of the disk, delay of the replica, share of time the writer is busy.
 FULL_DISK_SHARE, LATE_REPLICA_S, BUSY_WRITER_SHARE = 0.8, 30.0, 0.8
-#: `doctor` measures the writer for this time.
+#: The time for which `doctor` measures the load of the writer thread.
 MEASURED_S = 0.5
 #: `doctor` lists the workflows that failed within this time.
 FAILED_WITHIN_MS = 3_600_000
@@ -247,7 +247,7 @@ def replica(server: dict[str, Any]) -> Iterator[Finding]:
 
 
 def load_of_writer(server: dict[str, Any], later: dict[str, Any]) -> Iterator[Finding]:
-    """Measure how busy the writer is. It is one thread, so it limits what one machine can do."""
+    """Measure how busy the writer thread is. All changes pass through this one thread, so it limits the throughput."""
     if "writerBusyS" not in server or later["nowMs"] <= server["nowMs"] or server["pid"] != later["pid"]:
         return
     busy_s, commits = later["writerBusyS"] - server["writerBusyS"], later["commits"] - server["commits"]
@@ -265,7 +265,7 @@ def load_of_writer(server: dict[str, Any], later: dict[str, Any]) -> Iterator[Fi
 
 
 def waiting_in_vain(queues: list[dict[str, Any]]) -> Iterator[Finding]:
-    """Check for queues that no worker polls, or that workers poll only in another domain."""
+    """Check for waiting tasks whose queue no worker polls, or that workers poll only in another domain."""
     alone = [queue["problem"] for queue in queues if queue.get("problem")]
     for problem in alone[:MAX_LISTED]:
         fault = "domain-mismatch" if problem["kind"] == "domain" else "queue-not-polled"

@@ -193,7 +193,7 @@ def _is_json(name: str) -> bool:
 
 
 def _read_json(name: str) -> list[dict[str, Any]]:
-    """Return the definitions in a JSON file, one object or a list of them. A name of a module has none."""
+    """Return the definitions in a JSON file, which contains one object or a list; none for the name of a module."""
     if not _is_json(name):
         return []
     try:

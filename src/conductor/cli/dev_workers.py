@@ -1,7 +1,7 @@
-"""The process in which `conductor-worker dev` runs workers, on the user's terminal. Each version of the code has one.
-
-The process loads this package, waits for the next save, imports the user's modules and reports the result. It starts
-the workers on the order GO, and exits after the order RELIEVED when no task is running.
+"""The process in which `conductor-worker dev` runs workers, on the user's terminal. Each saved version of the code runs
+in a process of its own. The process loads this package, waits for the next save, imports the user's modules and reports
+the result. The process starts the workers on the order GO. After the order RELIEVED, it exits as soon as no task is
+running.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def _is_inside(name: str, modules: Sequence[str]) -> bool:
 
 
 async def _register(workflows: Sequence[AnyWorkflow], configuration: Configuration) -> None:
-    """Register the workflows and the schedules that they declare. A rejected one does not stop the workers."""
+    """Register the workflows and the schedules that they declare. A workflow that the server rejects does not stop the
+    workers."""
     if not workflows:
         return
     registered: list[WorkflowDef] = []

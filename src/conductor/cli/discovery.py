@@ -54,7 +54,7 @@ def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> lis
 
 
 def add_import_path(directory: Path) -> None:
-    """Put a directory first in `sys.path`, as `python -m` does with the current one. A console script does not."""
+    """Put a directory first in `sys.path`. `python -m` does so for the current directory, a console script does not."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
 

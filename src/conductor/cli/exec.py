@@ -83,7 +83,7 @@ def _read(text: str) -> dict[str, Any]:
 
 
 async def _execute(worker: Worker, name: str, task_input: dict[str, Any]) -> TaskOutcome:
-    """Execute the task as an engine does, without a connection or a journal."""
+    """Execute the task as a worker does, but without a connection to a server and without a journal."""
     try:
         config = resolve_config(worker, {"journal_enabled": False})
     except ConfigurationError as error:

@@ -126,7 +126,7 @@ def rotate(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add a second secret to a key and print it; the old one ends after the overlap."""
+    """Add a second secret to a key and print it. The old secret stays valid until the overlap ends."""
     overlap_s = 0 if overlap.strip() in ("0", "0s") else int(parse_duration(overlap, "--overlap"))
     if database is None:
         created = _call(url, "POST", f"/keys/{quote_segment(name)}/rotate", {"overlapSeconds": overlap_s})

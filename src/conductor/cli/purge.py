@@ -19,7 +19,7 @@ from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 from conductor.protocol.views import WorkflowEntry
 
-#: The rewrite of a large file may take this long.
+#: The longest time that the rewrite of a large database file may take.
 VACUUM_TIMEOUT_S = 3600.0
 
 
@@ -47,8 +47,8 @@ def purge(
         bool,
         typer.Option(
             "--vacuum",
-            help="Also make the file of a coordinator smaller. It needs twice the file's size of free space, and "
-            "changes wait until it is done.",
+            help="Also make the file of a coordinator smaller. This needs free space of twice the file's size, "
+            "and all changes wait until it is done.",
         ),
     ] = False,
     url: Url = None,

@@ -17,7 +17,7 @@ from conductor.protocol.why_waiting import format_duration
 def queues(url: Url = None, as_json: AsJson = False) -> None:
     """List the queues of a server and their last polls.
 
-    A queue in which tasks wait and that no worker polls is marked.
+    The command marks queues with waiting tasks that no worker polls.
     """
     configuration = make_configuration(url)
     try:

@@ -27,7 +27,7 @@ def restore(
         str | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Copy of `backup`, or the URL or directory that `serve --replicate` was given. A number at its end, "
+            help="A copy made by `backup`, or the URL or directory of `serve --replicate`. A number at its end, "
             "such as /000012, selects one replica; otherwise the newest is used. (default: CONDUCTOR_REPLICATE)",
             show_default=False,
         ),

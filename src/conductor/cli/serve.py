@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from conductor.coordinator import Coordinator
 
 SECONDS_A_DAY = 86_400.0
-#: Interval at which Python switches threads. With Python's default of 5 ms, the event loop cannot send finished answers
-#: before the writer thread has processed a whole group of reports. The workers would be idle until then.
+#: Interval at which Python switches threads. With Python's default of 5 ms, the event loop could not send finished
+#: answers before the writer thread has processed a whole group of reports. Workers would be idle until then.
 SWITCH_S = 0.000_3
 
 
@@ -120,7 +120,7 @@ def serve(
         typer.Option(
             min=0,
             metavar="MB",
-            help="Refuse starts of workflows while less is free on the disk; reports are still accepted. "
+            help="Reject starts of workflows while the disk has less free space; reports are still accepted. "
             "(default: 2 % of the disk, at most 256)",
             show_default=False,
         ),

@@ -57,7 +57,7 @@ async def identify_server(configuration: Configuration) -> ServerKind:
             polled = await api.poll_for_worker(PROBE, worker_id=PROBE, domain=None, count=1, timeout_ms=0)
             features: Collection[str] = polled.features
         except AuthorizationException as error:
-            # A coordinator refuses the poll of a key that may work on other types only, or may not poll at all.
+            # A coordinator rejects this poll if the key may poll only other task types, or none.
             answer = await api.api_client.call("GET", "/version")
             features = answer.headers.get(FEATURES_HEADER.lower(), "").split(", ")
             if error.status != 403 or FEATURE_LEASES not in features:

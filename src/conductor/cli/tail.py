@@ -54,7 +54,7 @@ class TailEvent(NamedTuple):
 
     @property
     def short_id(self) -> str:
-        """The end of the workflow's id, because all ids of a server begin alike."""
+        """The end of the workflow's id. The beginning is the same for all workflows of a server."""
         return f"…{self.workflow_id[-SHORT_ID:]}"
 
     def line(self) -> str:

@@ -1,4 +1,4 @@
-"""Announces that all workers are ready, and that their polls fail: each process writes into a named pipe."""
+"""Announces when all workers are ready, and reports failing polls. Worker processes write both into a named pipe."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SAME_SIGNAL_S = 0.01
 
 @contextmanager
 def handle_signals(callback: Callable[[int], None], *signals: int) -> Iterator[None]:
-    """Call `callback(number)` for these signals inside the block. Outside the main thread, do nothing."""
+    """Call `callback(number)` for these signals inside the block. Do nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -567,7 +567,7 @@ def _call_function(call: Call) -> Any:
     try:
         return call.function(*call.args, **call.kwargs)
     except StopIteration as error:
-        # A future cannot hold it, so the task would wait forever. Python converts it in coroutines, too.
+        # A future cannot hold a StopIteration, so the task would wait forever. Raise what coroutines raise.
         raise RuntimeError("the function of a step raised StopIteration") from error
 
 

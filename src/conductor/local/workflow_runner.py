@@ -57,9 +57,9 @@ class WorkflowFailed(RuntimeError):
 
 
 def find_problems(definition: Definition, schedule: SaveScheduleRequest | None = None) -> list[str]:
-    """Return why the coordinator would reject or warn about the definition, with the path of each problem.
+    """Return the reasons why the coordinator would reject or warn about the definition, each with its path.
 
-    Scripts that cannot be parsed and a wrong schedule are among the problems.
+    The reasons include scripts that cannot be parsed and an invalid schedule.
     """
     from conductor.coordinator.definitions.likely_mistakes import find_likely_mistakes, find_scripts
     from conductor.coordinator.definitions.workflow_defs import check_workflow_def

@@ -154,11 +154,11 @@ class WorkflowPage(Struct, rename="camel", kw_only=True):
     results: list[WorkflowEntry]
     #: The workflow id to pass as `before` for the next page; None on the last page.
     next: str | None = None
-    #: True if the search stopped at its limit: older workflows may match, too.
+    #: True if the search stopped at its limit, so that older matches may be missing.
     looked_at_enough: bool = False
     #: Number of workflows that match on all pages, if it was requested.
     total: int | None = None
-    #: True if there are more than `total`.
+    #: True if more workflows match than `total`.
     total_is_limited: bool = False
 
 
@@ -474,7 +474,7 @@ class Failures(Struct, rename="camel", kw_only=True):
     now_ms: int
     from_ms: int
     groups: list[FailureGroup]
-    #: Number of groups and of failed workflows in all groups.
+    #: The number of groups, and the number of failed workflows in all groups.
     group_count: int
     failed: int
     #: Workflows that failed only because a sub-workflow failed. Retrying the sub-workflow continues them.
@@ -500,7 +500,7 @@ class WorkerQueue(Struct, rename="camel", kw_only=True, omit_defaults=True):
     domain: str = ""
     last_poll_ms: int | None = None
     in_hand: int = 0
-    #: The most tasks that the worker runs at the same time; 0 is unknown.
+    #: The number of tasks that the worker runs at the same time; 0 if unknown.
     slots: int = 0
 
 

@@ -1,8 +1,8 @@
 """Explains in one sentence why a task or a workflow waits.
 
-The caller collects the facts: the coordinator from its rows, a client of a Conductor server from the REST API. An
-unknown fact is left out, and the sentence says less. The entry points are `explain_waiting_task` and
-`explain_waiting_workflow`; both return a `Waiting`.
+The caller collects the facts: the coordinator from its rows, a client of a Conductor server from the REST API. The
+sentence leaves out facts that are unknown. The entry points are `explain_waiting_task` and `explain_waiting_workflow`;
+both return a `Waiting`.
 """
 
 from __future__ import annotations
@@ -378,7 +378,7 @@ def _explain_steps(steps: Sequence[StepFacts], now_ms: int) -> _Reason:
 
 
 def describe_wait(step: StepFacts, now_ms: int) -> str:
-    """Say what a durable step waits for."""
+    """Describe what a durable step waits for."""
     since = format_duration(now_ms - step.since_ms)
     until = f", at most until {_format_time(step.due_at_ms, now_ms)}" if step.due_at_ms is not None else ""
     match step.kind:

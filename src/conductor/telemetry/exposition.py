@@ -138,7 +138,7 @@ def scrape(families: Iterable[tuple[Metric, Iterable[Sample]]], accept: str = ""
 
 
 class _Collector:
-    """Passes the metrics that have samples to prometheus-client."""
+    """Passes all metrics that have samples to prometheus-client."""
 
     def __init__(self, families: Iterable[tuple[Metric, Iterable[Sample]]]) -> None:
         self._families = families

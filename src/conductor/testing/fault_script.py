@@ -92,7 +92,7 @@ class _ScriptEntry:
 
 
 class FaultScript:
-    """The behaviours of a test, played in order, one per request. After the last one, the stub answers normally."""
+    """The behaviours of a test, applied in order, one per request. After the last one, the stub answers normally."""
 
     def __init__(self) -> None:
         self._entries: list[_ScriptEntry] = []

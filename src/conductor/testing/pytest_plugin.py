@@ -43,7 +43,7 @@ def coordinator(fake_clock: FakeClock) -> Iterator[Coordinator]:
 
     with Coordinator(clock=fake_clock) as running:
         yield running
-        fake_clock.advance(3600)  # wakes all sleepers, so that the coordinator can stop
+        fake_clock.advance(3600)  # wake all sleepers, so that the coordinator can stop
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ class ChildSpec:
     #: (`greet@vip`).
     names: tuple[str, ...] = ()
     lifespans: tuple[Callable[..., Any], ...] = ()
-    #: A line that this process logs at its start, because the parent shows no logs; None if the parent logs it.
+    #: The start line that this process logs if the parent shows no logs; None if the parent logs the line itself.
     first_line: str | None = None
     #: The program's current environment. A fork server only has the environment of its own start.
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -138,7 +138,7 @@ async def _serve(
         next(actions, group.end_at_once)()
 
     def on_started() -> None:
-        # Orders are read only now, because the engines that they address did not exist before.
+        # Read orders only from here on, because the engines that receive them did not exist before.
         loop.add_reader(orders.fileno(), _obey, group, orders, loop)
         _send(orders, WORKING)
 

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.common.clock import Clock
 
-#: The most requests with reports that are in flight at the same time. Reports that become ready meanwhile share the
-#: next request.
+#: The largest number of report requests in flight. Reports that become ready meanwhile share the next request.
 MAX_IN_FLIGHT = 2
-#: After this time a report is sent even if `MAX_IN_FLIGHT` requests are in flight.
+#: A report that has waited this long is sent even if `MAX_IN_FLIGHT` requests are in flight.
 MAX_WAIT_S = 0.05
 #: The most reports in one request, and the most bytes.
 MAX_BATCH = 100

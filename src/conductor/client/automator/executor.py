@@ -1,4 +1,4 @@
-"""Calls a worker's function, on the event loop or on a thread, and turns every way it can end into an outcome."""
+"""Calls a worker's function, on the event loop or on a thread, and turns its result or error into an outcome."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from conductor.client.worker.outcome import TaskOutcome
     from conductor.common.clock import Clock
 
-#: A suspect waits this long for running functions to return; then it begins beside those that still run.
+#: A suspect waits this long for running functions to return. After that, it begins although some functions still run.
 ALONE_WAIT_S = 10.0
 PROBATION_MARGIN_S = 1.0
 #: The first probation of a suspect lasts at most this long.

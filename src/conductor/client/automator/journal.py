@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The first bytes of every record. A report is JSON, which contains no byte 0xFF, so no report contains these bytes.
+#: The first bytes of every record. Encoded JSON has no byte 0xFF, so no report contains these bytes.
 _MARK = b"\xffCWJ"
 _FRAME = struct.Struct("<4sII")  # mark, length, CRC-32 of the payload
 #: Why a task of a dead process is requeued.

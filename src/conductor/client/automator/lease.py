@@ -42,9 +42,9 @@ MAX_LOG_REQUESTS = 100
 class LeaseKeeper:
     """Keeps the leases of one process.
 
-    `hold`, `release`, `run_on_thread` and `close` are called on the workers' event loop. Most other methods run on the
-    lease thread; those that do not say so. That thread has an event loop of its own and sleeps until the next task
-    must be checked.
+    `hold`, `release`, `run_on_thread` and `close` are called on the workers' event loop. Other methods run on the lease
+    thread, unless their docstring names another one. That thread has an event loop of its own and sleeps until the next
+    task must be checked.
     """
 
     def __init__(self, open_heartbeat: Callable[[], Heartbeat], events: SyncEventDispatcher, clock: Clock) -> None:

@@ -46,7 +46,7 @@ class Grant(NamedTuple):
 
     task: Task
     sent_at: float
-    #: Makes the outcome of a task that is reported without being executed; None if the task is executed.
+    #: Makes the outcome of a task that the worker reports without executing it; None if the worker executes the task.
     make_outcome: Callable[[TaskContext], TaskOutcome] | None = None
 
     @property

@@ -1,9 +1,9 @@
 """Holds prefetched tasks: tasks beyond the worker's slots (option `prefetch`) that wait for a slot.
 
 A prefetched task sends no heartbeats. If no slot becomes free within `MAX_WAIT_S`, or within a third of its lease, the
-task is requeued at the coordinator, which then does not count the delivery. The lease thread does that, so that a
-blocked event loop does not delay it. Both threads use the queue under its lock: the thread that removes a task from the
-queue either starts or requeues it.
+task is requeued at the coordinator, which then does not count the delivery. The lease thread requeues the tasks, so
+that a blocked event loop does not delay them. Both threads use the queue under its lock: the thread that removes a task
+from the queue either starts or requeues it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Finds the task that killed its worker process, and counts how often it has done so.
 
-The process that adopts the journal of a dead one judges the tasks in it once, before it sends anything. The supervisor
-does so immediately, because it alone knows the exit status; otherwise the next process with the same directory does.
+The process that adopts the journal of a dead one judges the tasks in it once, before it sends anything. Usually the
+supervisor judges them immediately, because only the supervisor knows the exit status. If the supervisor is dead too,
+the next process with the same directory judges them.
 
 - A task whose function was not being called is requeued as never started: the delivery does not count.
 - If one function was being called, or one task was on probation (see `isolation`), that task is the culprit. Its

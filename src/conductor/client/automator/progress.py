@@ -160,7 +160,7 @@ class ProgressTracker:
             self._warn(f"The output so far cannot be sent with a heartbeat ({problem}); it is sent with the report")
         try:
             encoded = encode_output(progress)
-        except Exception:  # such as a total that is not a number
+        except Exception:  # for example, the total is not a number
             return self._sent_output
         return encoded if len(encoded) <= MAX_BYTES else self._sent_output
 

@@ -81,7 +81,7 @@ class Redelivery:
 
     async def _adopt_periodically(self) -> None:
         while True:
-            await asyncio.sleep(ADOPT_EVERY_S)  # in real time: other processes do not follow the clock of a test
+            await asyncio.sleep(ADOPT_EVERY_S)  # real time: other processes do not follow a test's clock
             if files := list(adopt_files(self._journal)):
                 await self.take_over(files)
 

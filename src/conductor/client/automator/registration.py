@@ -1,6 +1,6 @@
 """Registers a worker's task definition and the schemas of its input and output at the server.
 
-Registration is optional. If it fails, the worker logs a warning and starts nevertheless.
+If the registration fails, the worker logs a warning and starts without it.
 """
 
 from __future__ import annotations

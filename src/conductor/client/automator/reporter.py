@@ -70,7 +70,7 @@ class Reporter:
         self._clock = clock
         self._probe = ServerProbe(api.api_client, clock)
         self._is_stopping = False
-        #: Setting such an event makes one waiting report try again at once.
+        #: The event of each waiting report. Setting an event makes its report try again immediately.
         self._waits: set[asyncio.Event] = set()
 
     def hurry(self) -> None:

@@ -70,7 +70,7 @@ class Session:
         self.features: frozenset[str] = frozenset()
         #: Whether the server is a coordinator: it grants leases, and answers a parked poll when it is asked to.
         self.leasing = False
-        #: The largest body that the server accepts, in bytes; None if it does not say.
+        #: The largest body that the server accepts, in bytes; None if the server announces no limit.
         self.max_body: int | None = None
         self.leases = LeaseKeeper(lambda: Heartbeat(self._open_client(None)), events, clock)
         self.journal = make_journal(configuration, options)
@@ -125,7 +125,9 @@ class Session:
         if running.task.lease_id is not None and FEATURE_STEPS in self.features:
             return StepRecorder(running, self._delivery, self.api, self.clock)
         if self.journal is None:
-            raise DurableError("this server keeps no durable steps, and the journal that would keep them is disabled")
+            raise DurableError(
+                "this server cannot store durable steps, and the journal that would store them is disabled"
+            )
         directory = self.journal.directory / "steps"
         if not self._keeps_step_files:
             self._keeps_step_files = True

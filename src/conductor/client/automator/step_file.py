@@ -163,13 +163,13 @@ class StepFile:
             raise StepTooLarge(f"this task has more than {MAX_STEPS_PER_TASK} steps")
 
     async def suspend(self, steps: list[Step]) -> tuple[list[Step], int]:
-        """Append the waits to the file. Return no steps for the report, and the seconds until the next delivery."""
+        """Append the waits to the file. Return an empty list, and the seconds until the next delivery."""
         if steps:
             await self.record(steps)
         now_ms = self._clock.wall_ms()
         waits = [step for step in self._steps.values() if step.state is StepState.WAITING]
         callback_s = min((_next_check_s(step, now_ms) for step in waits), default=0)
-        with contextlib.suppress(OSError):  # old files are removed, so make the file of a waiting task look new
+        with contextlib.suppress(OSError):  # so that `remove_old_files` keeps the file
             until_s = now_ms / 1000 + callback_s
             os.utime(self._path, (until_s, until_s))
         return [], callback_s

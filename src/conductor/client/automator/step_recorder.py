@@ -77,7 +77,9 @@ class StepRecorder:
         return steps
 
     async def record(self, steps: list[Step]) -> None:
-        """Record steps, and return when the coordinator has committed them. Repeat this until the lease ends.
+        """Record steps, and return when the coordinator has committed them.
+
+        A request that fails is repeated until the lease ends.
 
         Raises:
             TaskCancelled: The worker has lost the task.

@@ -59,7 +59,7 @@ class Supervisor:
         # thread holds that lock would deadlock.
         self._end_reader, self._end_writer = multiprocessing.Pipe(duplex=False)
         self._thread: threading.Thread | None = None
-        #: Ready when the process that started this program has died: then the workers are drained.
+        #: Becomes readable when the parent process dies; the workers are then drained.
         parent = multiprocessing.parent_process()
         self._parent_sentinels = [] if parent is None else [parent.sentinel]
         self._flag: int | None = None
@@ -121,7 +121,7 @@ class Supervisor:
                 has_ended = all(child.restart_at == math.inf for child in self.children)
                 if not running and (self._stopping or has_ended):
                     return
-                # A process that died since the last check is watched, too: its sentinel is ready at once.
+                # A process that died since the last check is also watched: its sentinel is ready immediately.
                 watched = running if self._stopping else [child for child in self._all if child.restart_at is None]
                 sentinels = [child.process.sentinel for child in watched if child.process is not None]
                 connections = [child.connection for child in running if child.connection is not None]

@@ -30,7 +30,7 @@ from conductor.common.signals import (
 
 logger = logging.getLogger(__name__)
 
-#: The longest duration of `stop()`.
+#: The longest time that `stop()` takes.
 STOP_LIMIT_S = 30.0
 #: The part of `STOP_LIMIT_S` that is reserved for requeueing unfinished tasks.
 REQUEUE_S = 4.0

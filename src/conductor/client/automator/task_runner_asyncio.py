@@ -31,6 +31,6 @@ class TaskRunnerAsyncIO(AsyncTaskRunner):
     ) -> None:
         (chosen,) = choose_workers(worker, False, None)
         if max_concurrent_tasks is not None:
-            chosen = copy.copy(chosen)  # the program may use the worker elsewhere, too
+            chosen = copy.copy(chosen)  # copy the worker: the program may use it elsewhere
             chosen.thread_count = max_concurrent_tasks
         super().__init__(chosen, configuration, http_client=http_client, **options)

@@ -58,7 +58,7 @@ def start_task_trace(
 
 
 def find_queue_times(task: Task) -> tuple[int, int] | None:
-    """Return when a task entered its queue and left it, in epoch milliseconds; None if the server does not say so.
+    """Return when a task entered and left its queue, in epoch milliseconds; None if the server does not report that.
 
     The times of the server are about the first delivery, so they are unknown for a task that was delivered again.
     """

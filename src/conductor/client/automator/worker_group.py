@@ -43,7 +43,7 @@ ABANDONED_REQUEUE_S = 2.0
 #: In the program's own process, a stop waits this long for the parked poll of an idle worker. Tasks in a later answer
 #: are requeued.
 PARKED_POLL_S = 0.5
-#: Options that have an effect only in the worker processes of TaskHandler.
+#: The options that have an effect only in worker processes of a TaskHandler.
 PROCESS_OPTIONS = ("max_tasks_per_process", "max_memory_mb", "memory_limit_mb", "nice", "kill_stuck")
 #: The interval between two updates of the gauges for slots in use and stuck tasks.
 GAUGES_S = 1.0

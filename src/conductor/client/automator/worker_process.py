@@ -142,7 +142,7 @@ class WorkerProcess:
         #: Whether the process polls, and whether it or a predecessor ever did.
         self.is_working = False
         self.has_worked = False
-        #: Why the workers cannot be set up.
+        #: Why the workers cannot be set up; None if they can.
         self.start_error: str | None = None
         #: When a successor is started; None if the process has not asked for one, or the successor is starting.
         self.succeed_at: float | None = None

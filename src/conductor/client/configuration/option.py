@@ -1,6 +1,6 @@
 """An option: name, default, allowed values, environment variables, parsing.
 
-Every option of a worker or of a connection is one `Option`, so that a value means the same wherever it is written.
+Every option of a worker or of a connection is one `Option`, so code and environment variables follow the same rules.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class _Pool:
         finally:
             self._in_flight -= 1
             if task is not None and task.cancelling() > cancels:
-                # The library drops a cancellation that arrives together with the answer or the error. Raise it here.
+                # The library drops a cancellation that arrives together with the answer or the error.
                 raise asyncio.CancelledError
         return Response(answer.status, _Headers(answer.headers), content)
 

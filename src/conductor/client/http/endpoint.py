@@ -17,8 +17,8 @@ from conductor.protocol.json_types import JsonObject
 
 #: The time limit of a call with `wait_for_seconds` is that time plus this many seconds.
 WAIT_GRACE_S = 10.0
-#: In the message of a 404, this text means that the server has no such route. If the route exists and its object does
-#: not, a Conductor server sends another message.
+#: This text in the message of a 404 means that the server has no such route. If only the requested object is missing, a
+#: Conductor server sends another message.
 _NO_ROUTE = "No static resource"
 
 

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 
-#: Quantiles cover this many windows of `WINDOW_S` seconds. The newest window is still open.
+#: Quantiles cover this many windows of `WINDOW_S` seconds. Values are still added to the newest window.
 WINDOWS = 6
 WINDOW_S = 60.0
 #: Longer texts are cut.

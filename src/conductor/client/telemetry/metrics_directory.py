@@ -151,8 +151,8 @@ class MetricsDirectory:
         for path in sorted(self.path.glob(f"{self.place.prefix}-*.db")):
             try:
                 with path.open("rb") as file:
-                    # Test the lock before reading the file. In the other order, a process could count and end in
-                    # between, and its last counts would be lost.
+                    # Test the lock before reading the file. Otherwise a process could add counts and end between the
+                    # two, and these counts would be lost.
                     has_ended = try_lock(file.fileno())
                     records = list(read_records(file.read()))
             except FileNotFoundError:

@@ -138,7 +138,7 @@ class MetricsHub:
             problem = f"cannot listen on {host}:{port} ({error.strerror or error})"
             if not self.settings.optional:
                 self.stop()
-                # The start fails, because a liveness probe on this port would fail too and restart the workers forever.
+                # Fail the start: a liveness probe on this port would restart the workers forever.
                 raise MetricsPortError(
                     f"metrics and health cannot be served: {problem}. Choose another port, "
                     "or run without them: MetricsSettings(optional=True), --metrics-optional"

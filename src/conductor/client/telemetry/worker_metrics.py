@@ -66,7 +66,10 @@ PROCESS_DIED_TOTAL = Metric(
     "Tasks during whose execution a worker process died, by the exit status of the process. Alert on this one.",
 )
 LOOP_LAG = Metric(
-    "worker_event_loop_lag_seconds", Kind.SUMMARY, _TASK, "How late the event loop of a worker's process wakes up."
+    "worker_event_loop_lag_seconds",
+    Kind.SUMMARY,
+    _TASK,
+    "Delay with which the event loop of a worker's process wakes up.",
 )
 EXECUTION_STARTED_TOTAL = Metric("task_execution_started_total", Kind.COUNTER, _TASK, "Functions called for a task.")
 HTTP_REQUEST = Metric("http_api_client_request", Kind.SUMMARY, _REQUEST, "Time of requests to the server, in seconds.")

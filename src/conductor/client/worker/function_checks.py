@@ -1,4 +1,4 @@
-"""Checks of a function when it is decorated: parameters that no task can fill, and results that cannot be reported."""
+"""Checks a function when it is decorated: parameters that no task can fill, and results that cannot be reported."""
 
 from __future__ import annotations
 

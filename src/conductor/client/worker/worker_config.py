@@ -101,7 +101,7 @@ class WorkerOptions:
     )
     update_attempts: int = option(
         4,
-        "How often the worker tries to send a result. After that the result stays in the journal.",
+        "The number of attempts to send a result. After the last attempt, the result stays in the journal.",
         minimum=1,
         maximum=100,
     )
@@ -114,12 +114,13 @@ class WorkerOptions:
     log_tracebacks: bool = option(True, "Log the traceback of a failed task in the log of the worker.")
     poison_limit: int = option(
         3,
-        "A task that has killed its worker process this often is not retried. 0: only its retry policy applies.",
+        "A task that has killed this many worker processes is not retried. 0: only its retry policy applies.",
         minimum=0,
         maximum=65_535,
     )
     process_name: str | None = option(
-        None, "Workers of a TaskHandler with the same name share one process. Without a name, each has its own."
+        None,
+        "Workers of a TaskHandler with the same name share one process. A worker without a name has its own process.",
     )
 
 
@@ -142,7 +143,7 @@ class ProcessOptions:
         None, "Directory of the result journal.", default_text="the user's state directory"
     )
     journal_max_age_seconds: int = _process_option(
-        604_800, "A result that is older than this, in seconds, is discarded.", minimum=1
+        604_800, "The age in seconds after which an undelivered result is discarded.", minimum=1
     )
     journal_max_bytes: int = _process_option(
         268_435_456, "The largest size of the journal of one process, in bytes.", minimum=65_536
@@ -156,7 +157,9 @@ class ProcessOptions:
         minimum=0,
     )
     memory_limit_mb: int = _process_option(
-        0, "The memory limit of a process of TaskHandler in megabytes; more raises MemoryError. 0: no limit.", minimum=0
+        0,
+        "The memory limit of a process of TaskHandler in megabytes; beyond it, Python raises MemoryError. 0: no limit.",
+        minimum=0,
     )
     nice: int = _process_option(
         0,
@@ -165,7 +168,7 @@ class ProcessOptions:
         maximum=19,
     )
     kill_stuck: bool = _process_option(
-        False, "If a function does not stop after its timeout, its process of TaskHandler is replaced and killed."
+        False, "If a function continues after its timeout, its process of TaskHandler is replaced and killed."
     )
 
 

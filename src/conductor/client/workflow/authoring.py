@@ -210,7 +210,7 @@ def switch(
 
     Args:
         value: A reference or a step.
-        script: A JavaScript expression, instead of a value. It sees the inputs as `$.name`.
+        script: A JavaScript expression, instead of a value. The expression sees the inputs as `$.name`.
         task_ref_name: The reference name of the switch.
         **inputs: The inputs of the script.
 
@@ -337,8 +337,8 @@ def loop(
         times: The number of iterations, or a reference to it.
         items: A reference to a list, instead of a number. The iterations run one after the other; `item` is the element
             and `index` its number, from 0. To run them in parallel, use `each`.
-        script: A JavaScript expression, instead of a number. The loop continues while it is true. It sees the inputs
-            as `$.name` and the steps inside the loop by their reference names.
+        script: A JavaScript expression, instead of a number. The loop continues while the expression is true. The
+            expression sees the inputs as `$.name`, and the steps inside the loop by their reference names.
         task_ref_name: The reference name of the loop.
         **inputs: The inputs of the script.
 

@@ -4,8 +4,9 @@ A definition can only repeat a task type over a list of inputs that already exis
 tasks: a script that makes the branches and their inputs from the list, a dynamic fork, and its join. A branch is the
 step of the block. If the block has several steps, a branch is a sub-workflow with these steps.
 
-Inside the block, `${REF.item…}` refers to the element. It never reaches the server. An input without it stays an
-expression of the branch, which the server replaces when it starts the branch; so no secret passes through the script.
+Inside the block, `${REF.item…}` refers to the element. This expression never reaches the server. An input without the
+element stays an expression of the branch. The server replaces this expression when it starts the branch, so no secret
+passes through the script.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class EachTask(TaskInterface):
 
     @property
     def made_names(self) -> list[str]:
-        """The reference names of the tasks that the block becomes, besides its own."""
+        """The reference names of the tasks generated for the block, without those of its steps."""
         return [self.join_name, f"{self._task_reference_name}_branches"]
 
     def _inside(self) -> list[list[Any]]:

@@ -15,7 +15,7 @@ from msgspec import inspect as types
 from conductor.protocol.json_types import JsonObject
 
 T = TypeVar("T")
-#: Names that other libraries, or the decorator of workers, use for fields of definitions.
+#: Wrong field name → the right one. Other libraries and `@worker_task` use these names.
 _USUAL_NAMES = {
     "retries": "retry_count",
     "max_retries": "retry_count",

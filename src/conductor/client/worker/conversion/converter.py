@@ -31,7 +31,7 @@ class InputError(NonRetryableException):
         super().__init__(path, message)
         self.path = path
         self.message = message
-        #: Whether the value looks like another type, by its tag or fields. A union reports such an error only if its
+        #: Whether the tag or the fields of the value belong to another type. A union reports such an error only if its
         #: members have no other errors.
         self.is_other_type = False
 

@@ -25,7 +25,7 @@ from conductor.client.worker.conversion.converter import Converter, InputError, 
 #: limit is in the year 2603.
 _MILLISECONDS_FROM = 2e10
 
-# In Python, unlike in JavaScript, `$` also matches before a final line feed.
+# In Python, `$` also matches before a final line feed, which JavaScript's `$` does not.
 _END = r"$(?!\n)"
 # The number of days of a month is checked when the text is parsed, not by the pattern.
 _DATE = r"(?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
