@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -14,6 +15,8 @@ from conductor.cli.command_line import run_command
 from conductor.client.configuration.configuration import Configuration
 from conductor.coordinator import Coordinator
 from conductor.coordinator.audit import Action
+from conductor.coordinator.http.routes import ROUTES
+from conductor.coordinator.http.routing import RouteTable
 from conductor.testing import FakeClock
 from tests.unit.cli.program import CLI, Program, url_in
 
@@ -25,113 +28,228 @@ HANDLER = {"name": "handler", "event": "conductor:flow:x", "actions": [START_FLO
 SCHEDULE = {"name": "yearly", "cronExpression": "0 0 0 1 1 ?", "startWorkflowRequest": {"name": "flow"}}
 
 
-class Client:
-    """An HTTP client that expects every call to succeed."""
+#: Routes that change something, or may do so, and leave no entry of their own.
+UNRECORDED = {
+    # Polls and log lines of workers. Reports of workers are recorded only if the worker did not poll the task.
+    *("GET /api/tasks/poll/{type}", "GET /api/tasks/poll/batch/{type}", "POST /api/tasks/poll/batch/{type}"),
+    *("POST /api/tasks", "POST /api/tasks/update-v2", "POST /api/tasks/reports", "POST /api/tasks/{taskId}/log"),
+    # They read.
+    *("POST /api/metadata/workflow/validate", "POST /api/workflow/{name}/correlated", "POST /api/workflow/bulk/search"),
+    *("POST /api/secrets", "POST /api/workflow/test"),
+    # They have nothing to do on a coordinator.
+    *("GET /api/scheduler/admin/requeue", "POST /api/admin/consistency/verifyAndRepair/{workflowId}"),
+}
+CHANGING = {f"{one.method} {one.path}" for one in ROUTES if one.changes_something(one.method)} - UNRECORDED
 
-    def __init__(self, http: httpx.Client) -> None:
+
+class Client:
+    """An HTTP client that expects every call to succeed, and an entry for each call of a recorded route."""
+
+    def __init__(self, http: httpx.Client, *, finds_entries: bool = False) -> None:
         self.http = http
+        self.routes = RouteTable(ROUTES)
+        #: The routes that were called.
+        self.called: set[str] = set()
+        self.finds_entries = finds_entries
 
     def __call__(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        route, _ = self.routes.find(method, f"/api/{path}".partition("?")[0].encode())
+        name = f"{route.method} {route.path}"
+        before = self.entries() if self.finds_entries else []
         content = b"" if body is None else json.dumps(body)
         answer = self.http.request(method, path, content=content, headers={"Content-Type": "application/json"})
         assert answer.is_success, (method, path, answer.text)
+        if self.finds_entries:
+            assert (len(self.entries()) > len(before)) or name not in CHANGING, f"{name} has no entry"
+        self.called.add(name)
         return answer
 
+    def entries(self) -> list[dict[str, Any]]:
+        """Return all entries, the newest first."""
+        return list(self.http.get("view/audit?size=1000").raise_for_status().json()["entries"])
 
-def test_every_audited_action_is_recorded_with_its_key_o09(tmp_path: Path) -> None:
-    wait_twice = [{"name": ref, "taskReferenceName": ref, "type": "WAIT"} for ref in ("first", "second")]
-    flow = {"name": "flow", "version": 1, "tasks": wait_twice}
-    work = {"name": "works", "version": 1, "tasks": [{"name": "work", "taskReferenceName": "work"}]}
-    schema = {"name": "schema", "version": 1, "type": "JSON", "data": {"type": "object"}}
+    def actions(self, workflow_id: str) -> list[str]:
+        """Return the recorded actions on one workflow, the newest first."""
+        return [one["action"] for one in self.http.get(f"view/audit?workflowId={workflow_id}").json()["entries"]]
+
+    def open_task(self, workflow_id: str) -> str:
+        """Return the id of the open task of a workflow."""
+        tasks = self.http.get(f"workflow/{workflow_id}").json()["tasks"]
+        (task_id,) = [task["taskId"] for task in tasks if task["status"] in ("SCHEDULED", "IN_PROGRESS")]
+        return str(task_id)
+
+
+def serve(tmp_path: Path) -> Program:
+    """Return a coordinator in a process of its own. Leaving its block kills it."""
+    environment = {**os.environ, "CONDUCTOR_AUTH_KEY": "root", "CONDUCTOR_AUTH_SECRET": "root-secret"}
+    return Program([*CLI, "serve", "--port", "0", "--database", str(tmp_path / "c.db")], tmp_path, env=environment)
+
+
+def log_in(http: httpx.Client) -> None:
+    token = http.post("token", json={"keyId": "root", "keySecret": "root-secret"}).json()["token"]
+    http.headers["X-Authorization"] = token
+
+
+def test_every_changing_route_leaves_an_entry_that_survives_a_kill_o09(tmp_path: Path) -> None:
+    with serve(tmp_path) as program, httpx.Client(base_url=url_in(program.line_with("Coordinator at"))) as http:
+        http.timeout = 120
+        log_in(http)
+        call = Client(http, finds_entries=True)
+        register(call)
+        act_on_workflows(call)
+        update_tasks(call)
+        change_settings(call)
+        assert call.called >= CHANGING
+        answered = call.entries()
     with (
         Coordinator(tmp_path / "c.db", auth_key="root", auth_secret="root-secret") as coordinator,
         httpx.Client(base_url=coordinator.url, timeout=60) as http,
     ):
-        token = http.post("/token", json={"keyId": "root", "keySecret": "root-secret"}).json()["token"]
-        http.headers["X-Authorization"] = token
-        call = Client(http)
-
-        def list_actions(workflow_id: str) -> list[str]:
-            return [one["action"] for one in http.get(f"/view/audit?workflowId={workflow_id}").json()["entries"]]
-
-        call("POST", "metadata/workflow", flow)
-        call("PUT", "metadata/workflow", [work])
-        call("POST", "metadata/taskdefs", [{"name": "work"}])
-        call("PUT", "metadata/taskdefs", {"name": "work"})
-        call("POST", "schema", [schema])
-        call("DELETE", "schema/schema")
-        call("POST", "event", HANDLER)
-        call("PUT", "event", HANDLER)
-        call("DELETE", "event/handler")
-        ids = [call("POST", "workflow/flow", {}).text for _ in range(3)]
-        one, two, three = ids
-        for action in ("pause", "resume"):
-            call("PUT", f"workflow/bulk/{action}", [two, three])
-            call("PUT", f"workflow/{one}/{action}")
-        assert list_actions(two) == ["resume", "pause", "start"]
-        call("PUT", f"workflow/{one}/skiptask/second", {})
-        call("POST", f"workflow/{one}/resetcallbacks")
-        call("PUT", f"workflow/decide/{one}")
-        call("POST", f"workflow/{one}/messages", {"name": "paid"})
-        call("POST", f"workflow/{one}/variables", {"paid": True})
-        # A WAIT that is completed through the route of workers is recorded. The report of a worker is not.
-        (waiting,) = [
-            task for task in call("GET", f"workflow/{one}").json()["tasks"] if task["status"] == "IN_PROGRESS"
-        ]
-        report = {"taskId": waiting["taskId"], "workflowInstanceId": one, "status": "COMPLETED"}
-        call("POST", "tasks", report)
-        assert list_actions(one)[0] == "update task"
-        call("POST", "tasks", report)
-        assert list_actions(one).count("update task") == 1, "a repeated report changes nothing"
-        worked = call("POST", "workflow/works", {}).text
-        assert call("POST", "tasks/queue/requeue/work").text == "1"
-        task = call("GET", "tasks/poll/work").json()
-        call(
-            "POST",
-            "tasks",
-            {**report, "taskId": task["taskId"], "workflowInstanceId": worked, "leaseId": task["leaseId"]},
-        )
-        assert list_actions(worked) == ["start"]
-        # The key of an operator polls no tasks, so each of its reports is made by hand.
-        made = call("POST", "keys", {"name": "ben", "roles": ["operator"]}).json()
-        call("POST", f"workflow/{worked}/restart")
-        task = call("GET", "tasks/poll/work").json()
-        own = http.post("/token", json={"keyId": "ben", "keySecret": made["secret"]}).json()["token"]
-        by_hand = {**report, "taskId": task["taskId"], "workflowInstanceId": worked}
-        answers = http.post("/tasks/reports", json=[by_hand], headers={"X-Authorization": own}).json()
-        assert answers[0]["status"] == 200
-        assert list_actions(worked) == ["update task", "restart", "start"]
-        call("DELETE", f"workflow/{two}")
-        call("POST", "workflow/bulk/retry", [two])
-        call("POST", "workflow/bulk/terminate", [two, three])
-        call("POST", f"workflow/{two}/rerun", {})
-        call("DELETE", "workflow/bulk/terminate-remove", [two])
-        call("DELETE", "workflow/bulk/remove", [three])
-        assert list_actions(two)[:3] == ["terminate remove", "rerun", "terminate"]
-        assert list_actions(three)[:2] == ["remove", "terminate"]
-        call("PUT", "secrets/TOKEN", "hidden")
-        call("DELETE", "secrets/TOKEN")
-        call("POST", "scheduler/schedules", SCHEDULE)
-        call("PUT", "scheduler/bulk/pause", ["yearly"])
-        call("PUT", "scheduler/bulk/resume", ["yearly"])
-        call("GET", "scheduler/admin/pause")
-        call("GET", "scheduler/admin/resume")
-        call("DELETE", "scheduler/schedules/yearly")
-        call("POST", "keys/ben/rotate", {})
-        call("DELETE", "keys/ben")
-        call("DELETE", "metadata/taskdefs/work")
-        call("DELETE", "metadata/workflow/flow/1")
-        entries = http.get("/view/audit?size=1000").json()["entries"]
+        log_in(http)
+        entries = Client(http).entries()
+    assert entries == answered
     assert {entry["action"] for entry in entries} == set(Action)
     assert {entry["key"] for entry in entries if entry["action"] != Action.UPDATE_TASK} == {"root"}
 
 
-def test_every_kind_of_action_is_audited_and_survives_a_kill_o09(
+def register(call: Client) -> None:
+    """Register the workflows `flow` (two WAITs) and `works`, and change other definitions."""
+    waits = [{"name": ref, "taskReferenceName": ref, "type": "WAIT"} for ref in ("first", "second")]
+    work = {"name": "works", "version": 1, "tasks": [{"name": "work", "taskReferenceName": "work"}]}
+    schema = {"name": "schema", "version": 1, "type": "JSON", "data": {"type": "object"}}
+    call("POST", "metadata/workflow", {"name": "flow", "version": 1, "tasks": waits})
+    call("PUT", "metadata/workflow", [work, {**work, "version": 2}])
+    call("DELETE", "metadata/workflow/works/2")
+    call("POST", "metadata/taskdefs", [{"name": "work"}, {"name": "other"}])
+    call("PUT", "metadata/taskdefs", {"name": "work"})
+    call("PUT", "metadata/taskdefs/other", {"name": "other"})
+    call("DELETE", "metadata/taskdefs/other")
+    call("POST", "schema", [schema, {**schema, "version": 2}])
+    call("DELETE", "schema/schema/2")
+    call("DELETE", "schema/schema")
+    call("POST", "event", HANDLER)
+    call("PUT", "event", HANDLER)
+    call("DELETE", "event/handler")
+
+
+def act_on_workflows(call: Client) -> None:
+    one = call("POST", "workflow/flow", {}).text
+    two = call("POST", "workflow", {"name": "flow"}).text
+    three, four = call("POST", "workflow/start/bulk", [{"name": "flow"}, {"name": "flow"}]).json()
+    for action in ("pause", "resume"):
+        call("PUT", f"workflow/bulk/{action}", [two, three])
+        call("PUT", f"workflow/{one}/{action}")
+    assert call.actions(two) == ["resume", "pause", "start"]
+    call("PUT", f"workflow/{one}/skiptask/second", {})
+    call("POST", f"workflow/{one}/resetcallbacks")
+    call("PUT", f"workflow/decide/{one}")
+    call("POST", f"admin/sweep/requeue/{one}")
+    assert call.actions(one)[:2] == ["decide", "decide"]
+    call("POST", f"workflow/{one}/messages", {"name": "paid"})
+    call("POST", f"workflow/{one}/variables", {"paid": True})
+    call("PUT", f"workflow/{one}/variables", {"paid": True})
+    call("DELETE", f"workflow/{two}")
+    call("POST", f"workflow/{two}/retry")
+    call("POST", "workflow/bulk/terminate", [two, three, four])
+    call("POST", f"workflow/{two}/restart")
+    call("DELETE", f"workflow/{two}")
+    call("POST", "workflow/bulk/restart", [two])
+    call("DELETE", f"workflow/{two}")
+    call("POST", f"workflow/{two}/rerun", {})
+    call("DELETE", f"workflow/{two}")
+    call("POST", "workflow/bulk/retry", [two])
+    call("DELETE", "workflow/bulk/terminate-remove", [two])
+    assert call.actions(two)[:3] == ["terminate remove", "retry", "terminate"]
+    call("DELETE", "workflow/bulk/remove", [three])
+    call("DELETE", f"workflow/{four}/remove")
+    call("DELETE", f"workflow/{one}/terminate-remove")
+    assert call.actions(three)[:2] == ["remove", "terminate"]
+
+
+def update_tasks(call: Client) -> None:
+    # A WAIT that is completed through the route of workers is recorded. The report of a worker is not.
+    one = call("POST", "workflow/flow", {}).text
+    report = {"taskId": call.open_task(one), "workflowInstanceId": one, "status": "COMPLETED"}
+    call("POST", "tasks", report)
+    assert call.actions(one) == ["update task", "start"]
+    call("POST", "tasks", report)
+    assert call.actions(one) == ["update task", "start"], "a repeated report changes nothing"
+    call("POST", "tasks/update-v2", {**report, "taskId": call.open_task(one)})
+    assert call.actions(one) == ["update task", "update task", "start"]
+    worked = call("POST", "workflow/works", {}).text
+    assert call("POST", "tasks/queue/requeue/work").text == "1"
+    task = call("GET", "tasks/poll/work").json()
+    ids = {"taskId": task["taskId"], "workflowInstanceId": worked}
+    call("POST", "tasks", {**report, **ids, "leaseId": task["leaseId"]})
+    assert call.actions(worked) == ["start"]
+    # The key of an operator polls no tasks, so each of its reports is made by hand.
+    made = call("POST", "keys", {"name": "ben", "roles": ["operator"]}).json()
+    call("POST", f"workflow/{worked}/restart")
+    task = call("GET", "tasks/poll/work").json()
+    own = call.http.post("token", json={"keyId": "ben", "keySecret": made["secret"]}).json()["token"]
+    by_hand = {**report, "taskId": task["taskId"], "workflowInstanceId": worked}
+    answers = call.http.post("tasks/reports", json=[by_hand], headers={"X-Authorization": own}).json()
+    assert answers[0]["status"] == 200
+    assert call.actions(worked) == ["update task", "restart", "start"]
+    for path in (
+        "tasks/{id}/first/COMPLETED",
+        "tasks/{id}/first/COMPLETED/sync",
+        "tasks/{id}/COMPLETED/signal",
+        "tasks/{id}/COMPLETED/signal/sync?timeoutMillis=0",
+        "queue/update/{id}/first/COMPLETED",
+        "queue/update/{id}/task/{task}/COMPLETED",
+    ):
+        started = call("POST", "workflow/execute/flow/1?waitForSeconds=0", {}).json()["workflowId"]
+        call("POST", path.format(id=started, task=call.open_task(started)), {})
+        assert call.actions(started) == ["update task", "start"]
+
+
+def change_settings(call: Client) -> None:
+    call("PUT", "secrets/TOKEN", "hidden")
+    call("DELETE", "secrets/TOKEN")
+    call("POST", "scheduler/schedules", SCHEDULE)
+    call("PUT", "scheduler/schedules/yearly/pause")
+    call("PUT", "scheduler/schedules/yearly/resume")
+    call("PUT", "scheduler/bulk/pause", ["yearly"])
+    call("PUT", "scheduler/bulk/resume", ["yearly"])
+    call("GET", "scheduler/admin/pause")
+    call("GET", "scheduler/admin/resume")
+    call("DELETE", "scheduler/schedules/yearly")
+    call("POST", "keys/ben/rotate", {})
+    call("DELETE", "keys/ben")
+    call("POST", "admin/vacuum")
+    call("PUT", "secrets/LAST", "hidden")  # the kill follows the answer to this action
+
+
+def test_names_and_reasons_are_bounded_and_exported_one_per_line_o09(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = 'a\r\nb\u2028c\x1b[31m\x9b31m\u202e"},{\U0001f600'
+    with Coordinator(tmp_path / "c.db") as coordinator, httpx.Client(base_url=coordinator.url) as http:
+        call = Client(http)
+        call("DELETE", f"scheduler/schedules/{quote(hostile, safe='')}")
+        call("DELETE", f"scheduler/schedules/{'x' * 20_000}")
+        call("POST", "metadata/workflow", FLOW)
+        started = call("POST", "workflow/flow", {}).text
+        call("DELETE", f"workflow/{started}?reason={quote(hostile)}{'r' * 20_000}&workerid={'w' * 20_000}")
+        entries = call.entries()
+        assert run_command(["audit", "--all", "--json", "--url", coordinator.url]) == 0
+        exported = capsys.readouterr().out
+        assert run_command(["audit", "--url", coordinator.url]) == 0
+        shown = capsys.readouterr().out
+    assert [json.loads(line) for line in exported.splitlines()] == entries
+    assert exported.isascii()
+    assert not {"\x1b", "\x9b", "\u2028", "\u202e"} & set(shown)
+    terminated, _, _, long, strange = entries
+    assert strange["subject"] == hostile
+    assert long["subject"] == "x" * 500
+    assert (terminated["reason"], terminated["workerId"]) == ((hostile + "r" * 500)[:500], "w" * 500)
+
+
+def test_entries_have_address_reason_and_workflow_and_are_read_page_by_page_o09(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    environment = {**os.environ, "CONDUCTOR_AUTH_KEY": "root", "CONDUCTOR_AUTH_SECRET": "root-secret"}
-    command = [*CLI, "serve", "--port", "0", "--database", str(tmp_path / "c.db")]
-    with Program(command, tmp_path, env=environment) as program:  # leaving the block kills it
+    with serve(tmp_path) as program:
         url = url_in(program.line_with("Coordinator at"))
         with httpx.Client(base_url=url, timeout=60) as http:
             token = http.post("token", json={"keyId": "root", "keySecret": "root-secret"}).json()["token"]

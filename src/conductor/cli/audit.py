@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from conductor.cli.console import print_line, print_table
+from conductor.cli.console import print_json, print_line, print_table
 from conductor.cli.support import Url, call_server, examples, to_one_line
 from conductor.cli.times import format_time
 from conductor.client.http.async_api_client import AsyncApiClient, QueryValue
@@ -44,7 +43,7 @@ def audit(
             page = await api.call_for(JsonObject, "GET", "/view/audit", query={**query, "size": size, "before": before})
             for entry in page["entries"]:
                 if as_json:
-                    print_line(json.dumps(entry, ensure_ascii=False))
+                    print_json(entry)
                 else:
                     rows.append(_row(entry))
             left, before = left - len(page["entries"]), page["next"]

@@ -35,6 +35,8 @@ from conductor.protocol.wire import MAX_REASON_CHARS
 logger = logging.getLogger(__name__)
 
 MAX_PAGE = 1000
+#: Longer names and worker ids are cut. Both can come from a path or a query, which have up to 64 KB.
+MAX_NAME_CHARS = 500
 #: The largest number of entries that one transaction removes.
 REMOVED_PER_STEP = 500
 #: The retention looks for old entries at least this often.
@@ -85,6 +87,7 @@ class Action(StrEnum):
     CREATE_KEY = "create key"
     ROTATE_KEY = "rotate key"
     REVOKE_KEY = "revoke key"
+    VACUUM = "vacuum"
 
 
 def encode_actor(key: str | None, address: str) -> str:
@@ -104,7 +107,8 @@ def record(
 ) -> None:
     """Add the entry of an action, in the transaction that performs the action."""
     reason = None if reason is None else reason[:MAX_REASON_CHARS]
-    tx.run(ADD_AUDIT_ENTRY, tx.now_ms, Action(action), actor, worker_id, workflow, subject, reason)
+    worker_id = None if worker_id is None else worker_id[:MAX_NAME_CHARS]
+    tx.run(ADD_AUDIT_ENTRY, tx.now_ms, Action(action), actor, worker_id, workflow, subject[:MAX_NAME_CHARS], reason)
 
 
 def read_of_workflow(tx: Tx, workflow_id: str, size: int) -> AuditPage:

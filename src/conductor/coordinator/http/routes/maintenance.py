@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 
 from conductor.coordinator import limits
+from conductor.coordinator.audit import Action
 from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routes.by_reference import update_task
@@ -53,7 +54,13 @@ async def decide_workflow(request: ApiRequest) -> Answer:
     """
     workflow_id = request.params["workflowId"]
     executions = request.workflows.executions
-    await request.write(lambda tx: executions.advance(tx, [find_workflow(tx, workflow_id).pk]))
+
+    def decide(tx: Tx) -> None:
+        row = find_workflow(tx, workflow_id)
+        executions.advance(tx, [row.pk])
+        request.audit(tx, Action.DECIDE, row.name, workflow=row.pk)
+
+    await request.write(decide)
     return as_text(f"true.{workflow_id}")
 
 
@@ -81,6 +88,7 @@ async def vacuum(request: ApiRequest) -> Answer:
             f"the database has {before >> 20} MB, so a vacuum needs {before >> 19} MB of free space; "
             f"{room >> 20} MB are free",
         )
+    await request.write(lambda tx: request.audit(tx, Action.VACUUM, "database"))  # VACUUM runs outside transactions
     await store.vacuum()
     return as_json({"bytesBefore": before, "bytesAfter": file_bytes(store.database)})
 
