@@ -372,6 +372,21 @@ def test_a_revoked_key_loses_tokens_and_parked_polls_at_once_o09(shop: Shop) -> 
     assert again.status("GET", "/api/version") == 200
 
 
+def test_a_token_of_a_key_that_a_restored_copy_does_not_have_is_void_o09(tmp_path: Path) -> None:
+    """The copy gives the number of that key to the next key, which may have other roles."""
+    with Coordinator(tmp_path / "c.db", auth_key="root", auth_secret="root-secret") as coordinator:
+        kept = Shop(coordinator).client("viewer")
+        back_up(tmp_path / "c.db", tmp_path / "copy.db")
+        lost = Api(coordinator, "root", "root-secret").call("POST", "/api/keys", {"name": "lost", "roles": ["viewer"]})
+        viewer = Api(coordinator, "lost", lost.json()["secret"])
+    with Coordinator(tmp_path / "copy.db", auth_key="root", auth_secret="root-secret") as coordinator:
+        admin = Api(coordinator, "root", "root-secret")
+        made = admin.call("POST", "/api/keys", {"name": "made", "roles": ["admin"]}).json()["secret"]
+        for client, expected in ((viewer, 401), (kept, 200), (Api(coordinator, "made", made), 200)):
+            client.root = admin.root
+            assert client.status("GET", "/api/version") == expected
+
+
 def test_two_secrets_overlap_after_a_rotation_and_tokens_survive_a_restart_o01(tmp_path: Path) -> None:
     clock = FakeClock()
     database = tmp_path / "c.db"

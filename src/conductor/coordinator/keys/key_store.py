@@ -90,6 +90,7 @@ class Keys:
         self._static: dict[bytes, KeySecret] = {}
         self._by_secret: dict[int, Identity] = {}
         self._expiry: dict[int, int | None] = {}
+        self._digests: dict[int, bytes] = {}
         #: The key from the environment variables: its name, and the digest of its secret.
         self._configured: tuple[str, bytes] | None = None
         #: When each secret was last exchanged for a token, since the start.
@@ -127,6 +128,7 @@ class Keys:
             by_secret[CONFIGURED] = make_identity(name, frozenset({Role.ADMIN}), None, CONFIGURED)
         self._stored, self._by_name, self._static, self._by_secret = stored, by_name, static, by_secret
         self._expiry = {one.secret: one.expires_ms for one in stored}
+        self._digests = {one.secret: one.digest for one in stored}
         self.on_change()
 
     @property
@@ -165,6 +167,10 @@ class Keys:
     def expires_ms(self, secret: int) -> int | None:
         """Return when a secret expires; None if it does not."""
         return self._expiry.get(secret)
+
+    def digest(self, secret: int) -> bytes:
+        """Return the digest of a stored secret; empty if there is none."""
+        return self._digests.get(secret, b"")
 
     def is_current(self, identity: Identity) -> bool:
         """Return whether a request that was admitted with this identity would still be admitted."""
