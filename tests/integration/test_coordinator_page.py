@@ -249,7 +249,7 @@ class TestListOfWorkflows:
         assert looked == 3
 
     @pytest.mark.parametrize(
-        ("query", "said"), [({"status": "BAD"}, "is not a status"), ({"size": 0}, "from 1 to 200")]
+        ("query", "said"), [({"status": "BAD"}, "is not a status"), ({"size": 0}, "between 1 and 200")]
     )
     def test_the_list_of_workflows_says_what_it_cannot_do(
         self, api: httpx.Client, query: dict[str, Any], said: str

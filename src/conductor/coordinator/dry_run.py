@@ -34,7 +34,10 @@ from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.coordinator.workflows.effects import Start, check_start
 from conductor.protocol.json_types import JsonObject
 
-_LIMIT = f"{MAX_DRY_RUN_TASKS} plus {MAX_DRY_RUN_TASKS_PER_MOCK} for each mock; check for a loop that never waits"
+_LIMIT = (
+    f"the limit is {MAX_DRY_RUN_TASKS} plus {MAX_DRY_RUN_TASKS_PER_MOCK} for each mock; "
+    "check for a loop that never waits"
+)
 _Milliseconds = Annotated[int, Meta(ge=0, lt=2**40)]
 
 
@@ -91,7 +94,7 @@ def run(request: DryRunRequest, registered: Definitions, now_ms: int) -> bytes:
         workflow = store.call(lambda tx: core.workflows.executions.start(tx, request))
         for _ in range(MAX_DRY_RUN_STEPS):
             if store.call(lambda tx: tx.first(COUNT_TASKS) or 0) > max_tasks:
-                raise bad_request(f"the test creates more than {max_tasks} tasks, {_LIMIT}")
+                raise bad_request(f"the test creates more than {max_tasks} tasks; {_LIMIT}")
             found = store.call(lambda tx: _find_mocked_task(tx, core, workflow, request))
             if found is not None:
                 row, mocks = found

@@ -20,7 +20,7 @@ MAX_ANSWER_BYTES = 4 * MAX_BODY_BYTES
 MAX_CORRELATION_IDS = 1000
 #: An error about a definition lists this many problems, and gives only the number of the others.
 MAX_PROBLEMS_NAMED = 100
-#: At most this many likely mistakes of a definition are looked for, and the syntax of this many scripts is checked.
+#: The maximum number of likely mistakes that are reported for a definition, and of scripts whose syntax is checked.
 MAX_LIKELY_MISTAKES = 100
 MAX_SCRIPTS_CHECKED = 100
 #: At most this many sub-workflows of a definition are searched for circles.
@@ -61,7 +61,7 @@ TURN_S = 0.05
 REPORTS_PER_TRANSACTION = 500
 #: The maximum number of tasks that one transaction requeues.
 REQUEUED_PER_TRANSACTION = 500
-#: The most overdue tasks, and the most overdue workflows, that a transaction handles.
+#: The maximum number of overdue tasks, and of overdue workflows, that one transaction handles.
 EXPIRED_PER_STEP = 200
 #: A workflow is set to FAILED if its steps have crashed the process this many times in a row.
 MAX_CRASHES_PER_WORKFLOW = 2

@@ -65,7 +65,7 @@ LEASES_EXPIRED_TOTAL = Metric(
     "Leases that ended because no report or heartbeat came within the response timeout.",
 )
 RETRIES_TOTAL = Metric(
-    "coordinator_task_retries_total", Kind.COUNTER, _TASK, "Attempts of tasks after a failed one, also by hand."
+    "coordinator_task_retries_total", Kind.COUNTER, _TASK, "Attempts after a failed attempt, including retries by hand."
 )
 REPORTS_TOTAL = Metric(
     "coordinator_reports_total",

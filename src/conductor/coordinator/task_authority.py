@@ -53,7 +53,7 @@ class Poll:
     worker_id: str | None = None
     count: int = 1
     timeout_ms: int = 100
-    #: The worker's own statements: its number of slots (0: unknown), and its SDK.
+    #: Facts that the worker sends with the poll: its number of slots (0: unknown), and its SDK.
     slots: int = 0
     client: str = ""
 
@@ -144,7 +144,7 @@ class TaskAuthority:
         return self._queue.requeue_batch(tx, task_type=task_type, after=after)
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make those tasks of a workflow pollable now that wait for their callback time."""
+        """Make the tasks of a workflow pollable now that wait for their callback time."""
         self._queue.reset_callbacks(tx, workflow)
 
     def list_polls(self) -> PollRecords:

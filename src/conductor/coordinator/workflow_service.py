@@ -45,13 +45,13 @@ class WorkflowService:
         self._is_closed = True
         self.after_commit(list(self._watchers))
 
-    async def wait_for(self, workflow: int, look: Callable[[Tx], set[int]], timeout_s: float) -> bool:
-        """Wait until `look` returns no workflow to wait for.
+    async def wait_for(self, workflow: int, find_awaited: Callable[[Tx], set[int]], timeout_s: float) -> bool:
+        """Wait until `find_awaited` returns no workflow.
 
         Args:
             workflow: The first workflow to watch for changes.
-            look: Returns the workflows to wait for. Called again after each commit that changes one of them.
-            timeout_s: How long to wait.
+            find_awaited: Returns the workflows to wait for. Called again after each commit that changes one of them.
+            timeout_s: The maximum time to wait.
 
         Returns:
             False if `timeout_s` passed first.
@@ -60,12 +60,12 @@ class WorkflowService:
         self._watchers.setdefault(workflow, set()).add(changed)
         ends = self._clock.monotonic() + timeout_s
         try:
-            while wanted := await self._store.write(look):
+            while wanted := await self._store.write(find_awaited):
                 if new := wanted - watched:
                     watched |= new
                     for one in new:
                         self._watchers.setdefault(one, set()).add(changed)
-                    continue  # a workflow may have changed before it was watched, so look again
+                    continue  # a workflow may have changed before it was watched, so check again
                 left_s = ends - self._clock.monotonic()
                 if left_s <= 0 or self._is_closed or not await self._clock.wait(changed, left_s):
                     return False
@@ -83,7 +83,7 @@ class WorkflowService:
         Conductor evaluates scripts before it answers. The coordinator runs them in other processes, after the commit.
         """
 
-        def look(tx: Tx) -> set[int]:
+        def find_awaited(tx: Tx) -> set[int]:
             return {workflow} if self.executions.waits_for_script(tx, workflow) else set()
 
-        return await self.wait_for(workflow, look, WAIT_FOR_SCRIPTS_S)
+        return await self.wait_for(workflow, find_awaited, WAIT_FOR_SCRIPTS_S)

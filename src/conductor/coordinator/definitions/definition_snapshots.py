@@ -131,10 +131,10 @@ class Snapshots:
     def freeze_registered(self, tx: Tx, name: str, version: int | None) -> Snapshot | None:
         """Return a snapshot of a registered workflow definition, or None if it is not registered."""
         # The cached key is dropped whenever a definition changes, so the task definitions are current.
-        pk = tx.lookups.get(("snapshot", name, version), lambda: self._freeze_latest(tx, name, version))
+        pk = tx.lookups.get(("snapshot", name, version), lambda: self._freeze_stored(tx, name, version))
         return None if pk is None else self.get(tx, pk)
 
-    def _freeze_latest(self, tx: Tx, name: str, version: int | None) -> int | None:
+    def _freeze_stored(self, tx: Tx, name: str, version: int | None) -> int | None:
         body = workflow_def_body(tx, name, version)
         return None if body is None else self._freeze(tx, body)
 

@@ -87,7 +87,7 @@ class PlainSchema:
         for node in list(self._plain.values()):
             names = node.get("patternProperties")
             for name in names if isinstance(names, dict) else ():
-                if not is_linear(name):  # at its backtracking limit it would count as "does not match"
+                if not is_linear(name):  # at its backtracking limit, the pattern would count as not matching
                     raise SchemaRejected(
                         f"'{cut(name)}' of patternProperties is not a valid pattern, or has look-ahead or look-behind"
                     )

@@ -17,7 +17,7 @@ from conductor.version import __version__
 _NAME = re.compile(r"\{(\w+)\}")
 _REF = "#/components/schemas/"
 _ERROR = {
-    "description": "what is wrong, for people, and which fields are",
+    "description": "The error. `validationErrors` lists the invalid fields.",
     "content": {"application/json": {"schema": {"$ref": f"{_REF}ErrorResponse"}}},
 }
 _ERROR_SCHEMA = {
@@ -62,7 +62,7 @@ def make_api_docs(routes: Iterable[Route]) -> JsonObject:
             "schemas": {"ErrorResponse": _ERROR_SCHEMA, **answer_components, **body_components},
             "securitySchemes": {"token": _TOKEN},
         },
-        # Requests need a token only if the coordinator was started with a key and a secret.
+        # Requests need a token only if the coordinator has keys.
         "security": [{}, {"token": []}],
     }
 
@@ -118,13 +118,13 @@ def _make_operation(route: Route, body: JsonObject | None, answer: JsonObject | 
 
 def _make_answers(route: Route, answer: JsonObject | None) -> JsonObject:
     if ANSWERS.get(_key(route)) is NoBody:
-        return {"204": {"description": "done"}}
-    done: JsonObject = {"description": "done"}
+        return {"204": {"description": "Success."}}
+    done: JsonObject = {"description": "Success."}
     if answer is not None:
         done["content"] = {"application/json": {"schema": answer}}
     elif ANSWERS.get(_key(route)) is PlainText:
         done["content"] = _TEXT
-    return {"200": done, "204": {"description": "there is nothing"}}
+    return {"200": done, "204": {"description": "There is no content."}}
 
 
 @cache

@@ -13,7 +13,7 @@ from conductor.coordinator.http.unsupported_routes import UNSUPPORTED
 from conductor.coordinator.keys.roles import Access
 from conductor.coordinator.request_errors import ApiError, bad_request, not_found
 
-#: How many paths have a cached route, and the longest path that is cached.
+#: The maximum number of paths with a cached route, and the longest path that is cached.
 MAX_CACHED_PATHS = 1024
 MAX_CACHED_PATH_BYTES = 200
 
@@ -27,7 +27,7 @@ class Route:
     method: str
     path: str
     handler: Handler
-    #: The roles that may use the route. Required, so that no route can be forgotten.
+    #: The roles that may use the route. There is no default, so that every route names its roles.
     access: Access
     #: True for a GET that changes something, such as a poll. HEAD requests and pages of other sites may not use it.
     has_side_effects: bool = False
@@ -58,7 +58,7 @@ class RouteTable:
         self._cache: dict[tuple[str, bytes], tuple[Route, dict[str, str]]] = {}
 
     def find(self, method: str, path: bytes) -> tuple[Route, dict[str, str]]:
-        """Return the route of a path, and the values of the names in it.
+        """Return the route of a path, and the values of its `{name}` segments.
 
         Raises:
             ApiError: 400, 404 or 405.

@@ -5,7 +5,7 @@ They are answered with a 404 that names the missing feature, because a bare 404 
 
 from __future__ import annotations
 
-#: Path → the feature of Conductor that is missing. A path stands for all paths below it too.
+#: Path → the feature of Conductor that is missing. An entry also applies to all paths below it.
 UNSUPPORTED = {
     "/api/agent": "agents",
     "/api/applications": "applications",

@@ -40,7 +40,7 @@ ENTRY_PATHS = (
     "/workflowDef/{name}",
     "/taskDef/{name}",
 )
-#: Paths of programs. An unknown path below them is answered with an error for programs.
+#: Only programs use paths below these. An unknown one is answered with a JSON error instead of the web UI.
 _PATHS_WITHOUT_PAGE = (b"/api/", b"/page/")
 _TYPES = {
     "html": b"text/html;charset=utf-8",

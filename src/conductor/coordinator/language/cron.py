@@ -58,7 +58,7 @@ _MONTH = _Field("month", 1, 12, _MONTHS)
 #: 0 and 7 are Sunday.
 _WEEKDAY = _Field("day of week", 0, 7, _WEEKDAYS)
 
-#: (year, month) → days of that month.
+#: Takes a year and a month. Returns the days of that month that match a field.
 _Days = Callable[[int, int], Iterable[int]]
 
 

@@ -24,7 +24,8 @@ T = TypeVar("T")
 #: Returns the value of the first name of a path (`workflow` or the reference name of a task), or None. The second
 #: argument is the next step of the path, if there is one: the lookup may leave out every other member of the value.
 Lookup = Callable[[str, Step | None], Json]
-#: The only first name that is neither `workflow` nor a task. Its value is the id of the task whose input is resolved.
+#: The only name that a path can start with besides `workflow` and the names of tasks. Its value is the id of the task
+#: whose input is resolved.
 TASK_ID_NAME = "CPEWF_TASK_ID"
 #: Expressions in values that are nested deeper than this are not resolved.
 MAX_DEPTH = 200
@@ -162,11 +163,11 @@ def resolve_secrets(text: Json, get_secret: Callable[[str], str | None]) -> Json
 
 
 class _Resolver:
-    """Resolves the expressions in one value, and counts what they add."""
+    """Resolves the expressions in one value, and enforces the limits on their work and their result."""
 
     def __init__(self, lookup: Lookup, *, keeps_secrets: bool = True) -> None:
         self.lookup = lookup
-        #: Whether the result is stored with placeholders for secrets.
+        #: Whether secrets stay placeholders in the result, because the result is stored.
         self.keeps_secrets = keeps_secrets
         self.bytes_left = MAX_VALUE_BYTES
         self.elements = 0

@@ -5,9 +5,9 @@ arithmetic, comparisons, `&&`, `||`, `!`, `? :`, parentheses, `if (...) { ... } 
 `(function () { ... return ...; })()` around all of it. There are no calls, assignments or loops, so each evaluation
 ends soon.
 
-The results never differ from those of an engine. This module has only the common conversions of values. Any other text,
-and any data on which the result is not certain, raises `EngineNeeded`; `system/script_runner.py` then evaluates the
-condition.
+The results never differ from those of an engine. This module implements only the common conversions of values. Any
+other text, and any data on which the result is not certain, raises `EngineNeeded`; `system/script_runner.py` then
+evaluates the condition.
 """
 
 from __future__ import annotations

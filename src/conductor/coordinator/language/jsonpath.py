@@ -21,7 +21,7 @@ from conductor.protocol.json_types import Json
 
 #: Counts the elements that a step is about to visit; raises an exception above the caller's limit.
 Meter = Callable[[int], None]
-#: An element costs more with `..` than with `[*]`: it counts as this many elements.
+#: Visiting an element with `..` takes longer than with `[*]`, so the element counts as this many.
 DEEP_COST = 5
 #: Limits of one filter: comparisons, and nested parentheses.
 MAX_FILTER_TERMS = 50

@@ -82,7 +82,7 @@ class Schedule(msgspec.Struct, rename="camel", kw_only=True):
         """Return when the expression at `position` is due next, or None if it never is.
 
         Without catch-up, due times more than `MAKE_UP_MS` in the past are left out. The result is always after
-        `last_ms`, also if the clock was set back: no time is due twice.
+        `last_ms`, even if the clock was set back, so no time is due twice.
         """
         catches_up = self.run_catchup_schedule_instances
         return self._first_after(position, last_ms if catches_up else max(last_ms, now_ms - MAKE_UP_MS))
@@ -91,7 +91,7 @@ class Schedule(msgspec.Struct, rename="camel", kw_only=True):
         """Count the due times that were missed between two runs, up to `MAX_MISSED_COUNTED`.
 
         Args:
-            position: Which cron expression of the schedule.
+            position: The index of the cron expression in the schedule.
             last_ms: The due time of the last run.
             next_ms: The due time of the next run; None if there is no next run.
             now_ms: The current time. A due time in the future is not missed.

@@ -55,8 +55,8 @@ class ScheduleRunner:
         if tx.now_ms < self._next_log_ms:
             return
         logger.warning(
-            "Scheduled times missed: count=%d schedules=%d first=%r; times more than %d s late are made up for "
-            "only with runCatchupScheduleInstances",
+            "Scheduled times missed: count=%d schedules=%d first=%r; a start that is more than %d s late "
+            "is skipped unless runCatchupScheduleInstances is true",
             self._missed_since_log,
             len(missed),
             next(iter(missed)),

@@ -68,7 +68,7 @@ def find_names(
         workflow: The workflow that the schedule starts.
         name: A part of the schedule's name.
         paused: Whether the schedule is paused.
-        text: A text to search for.
+        text: A part of the schedule's name or of its workflow's name.
     """
     return tx.rows(MATCHING_SCHEDULES, workflow=workflow, name=name, paused=paused, text=text)
 
@@ -80,14 +80,14 @@ def remove(tx: Tx, name: str) -> None:
 
 
 def pause(tx: Tx, name: str, reason: str | None) -> None:
-    """Start nothing on this schedule until it is resumed."""
+    """Pause a schedule: it starts no workflow until it is resumed."""
     schedule = load(tx, name)
     schedule.paused, schedule.paused_reason = True, reason
     _put(tx, schedule)
 
 
 def resume(tx: Tx, name: str) -> None:
-    """Continue with the first due time from now on."""
+    """Resume a paused schedule with its first due time from now on."""
     schedule = load(tx, name)
     if not schedule.paused:
         raise not_found(f"Schedule '{name}' is not paused")
@@ -96,12 +96,12 @@ def resume(tx: Tx, name: str) -> None:
 
 
 def pause_all(tx: Tx) -> None:
-    """Start nothing on any schedule until `resume_all`."""
+    """Pause all schedules: they start no workflow until `resume_all`."""
     tx.run(PAUSE_SCHEDULES)
 
 
 def resume_all(tx: Tx) -> None:
-    """Continue all schedules. Missed due times are treated like those during a stop of the coordinator."""
+    """Continue all schedules. Due times that have passed are treated as if the coordinator had been stopped."""
     tx.run(RESUME_SCHEDULES)
     tx.notes.add_wake(tx.first(EARLIEST_DUE))
 

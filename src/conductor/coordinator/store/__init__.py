@@ -12,7 +12,7 @@
 - `row_cache`: rows of running workflows in memory, and the way to change their columns.
 - `crash_marks`: records which workflow was being decided when the process died.
 - `lookup`: finds rows by id or key, and removes them.
-- `epoch_fence`: stops a coordinator whose database was restored elsewhere.
+- `epoch_fence`: keeps a coordinator from granting tasks after its database was restored elsewhere.
 - `ids`: public ids, derived from keys.
 - `retention`: removes finished workflows.
 - `online_backup`: copies the file while it is in use.

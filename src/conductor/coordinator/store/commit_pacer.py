@@ -87,7 +87,7 @@ class CommitPacer:
             jobs += more
         self._expected = max(len(jobs), self._expected - 1)
         shared = [jobs[start : start + MAX_CALLERS] for start in range(0, len(jobs), MAX_CALLERS)]
-        return [part for group in shared for part in _polls_first(group)]
+        return [part for group in shared for part in _split_off_polls(group)]
 
     def _queued(self, jobs: list[Job[Any]]) -> list[Job[Any]]:
         """Return more queued jobs, or an empty list. Wait a moment if expected callers are missing."""
@@ -100,7 +100,7 @@ class CommitPacer:
         return []
 
 
-def _polls_first(group: list[Job[Any]]) -> list[list[Job[Any]]]:
+def _split_off_polls(group: list[Job[Any]]) -> list[list[Job[Any]]]:
     """Split a costly group, so that polls are answered before the reports of the group are processed."""
     if len(group) == 1 or sum(job.work for job in group) <= MAX_COST_WITH_POLLS:
         return [group]

@@ -244,7 +244,8 @@ def check(db: sqlite3.Connection, database: str, *, completely: bool = False) ->
         raise StoreRefused(f"{database} is a database of another program; choose another file")
     if version > SCHEMA_VERSION:
         raise StoreRefused(
-            f"{database} was written by a newer release (schema {version}, this one supports {SCHEMA_VERSION}); upgrade"
+            f"{database} was written by a newer release (schema {version}, this release supports {SCHEMA_VERSION}); "
+            "upgrade"
         )
     found = "ok"
     if completely:

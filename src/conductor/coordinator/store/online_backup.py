@@ -55,7 +55,7 @@ def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | No
         _copy(database, unfinished)
         _verify(database, unfinished)
         if keep is not None:
-            _make_way(copy, keep)
+            _shift_copies(copy, keep)
         _remove_beside(copy)
         unfinished.rename(copy)
         if keep is not None:
@@ -111,7 +111,7 @@ def _numbered(copy: Path, number: int) -> Path:
     return copy.with_name(f"{copy.name}.{number}")
 
 
-def _make_way(copy: Path, keep: int) -> None:
+def _shift_copies(copy: Path, keep: int) -> None:
     """Rename each older copy to the next number. Copies are removed only after the new one is in place."""
     if copy.exists():
         for number in range(keep - 1, 0, -1):

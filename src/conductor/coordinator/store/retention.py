@@ -46,7 +46,7 @@ class Retention:
         self._ended = asyncio.Event()
 
     def notice(self) -> None:
-        """Note that a workflow has ended."""
+        """Wake the retention, because a workflow has ended."""
         self._ended.set()
 
     async def run(self) -> None:

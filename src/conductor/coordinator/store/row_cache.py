@@ -47,7 +47,7 @@ T = TypeVar("T")
 #: workflows are dropped.
 MAX_WORKFLOWS = 5_000
 MAX_BYTES = 24 * 1024 * 1024
-#: The maximum number of finished tasks that are cached per workflow. Others are read again when they are needed.
+#: If more finished tasks of a workflow are cached, all of them are dropped, and read again when they are needed.
 MAX_FINISHED_TASKS = 1_000
 #: The maximum number of cached lookups in definitions and queues, and of bytes in their results.
 MAX_LOOKUPS = 10_000
@@ -207,7 +207,7 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         return task
 
     def check_complete(self) -> None:
-        """Note whether the cached tasks are all tasks, by comparing their number with the `seq` of the last task."""
+        """Find out whether every task is cached: compare the number of cached tasks with the `seq` of the last task."""
         last = self._tasks.get(self.row.last_task or 0)
         self._is_complete = self.row.last_task is None or (last is not None and len(self._tasks) == last.row.seq)
 
@@ -362,7 +362,7 @@ class RowCache:
         return found, found_task
 
     def load(self, tx: Tx, pks: Iterable[int]) -> None:
-        """Read those of the workflows that are not cached, with two statements per batch."""
+        """Cache workflows that are not cached yet. This takes two statements per batch."""
         missing = [pk for pk in dict.fromkeys(pks) if pk not in self._workflows]
         for start in range(0, len(missing), WORKFLOWS_PER_STATEMENT):
             some = missing[start : start + WORKFLOWS_PER_STATEMENT]

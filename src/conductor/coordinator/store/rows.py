@@ -59,7 +59,7 @@ class TaskRow(Struct, frozen=True, gc=False):
     step_line: int | None = None
     step_count: int = 0
     step_bytes: int = 0
-    #: 1 while the task waits for its own steps, without a worker.
+    #: 0, or one of the values in `tasks/task_steps.py`: SUSPENDED or WOKEN.
     suspended: int = 0
 
     @property

@@ -214,7 +214,7 @@ class KeySecret(NamedTuple):
     secret: int
     digest: bytes
     secret_created_ms: int
-    #: When the secret ends; None if it does not.
+    #: When the secret expires; None if it does not.
     expires_ms: int | None
 
 
@@ -386,7 +386,7 @@ class TaskWithoutPayload(NamedTuple):
     name: str
 
 
-class StepWithoutResult(NamedTuple):
+class StepPreview(NamedTuple):
     """A durable step with the first bytes of its result."""
 
     name: str
@@ -455,7 +455,7 @@ STEP: Query[StepRow] = Query("step", StepRow)
 WAITING_STEPS: Query[StepRow] = Query("waiting steps", StepRow)
 WAITING_FOR_MESSAGE: Query[StepRow] = Query("waiting for message", StepRow)
 STEP_OF_WORKFLOW: Query[StepRow] = Query("step of workflow", StepRow)
-NEWEST_STEPS: Query[StepWithoutResult] = Query("newest steps", StepWithoutResult)
+NEWEST_STEPS: Query[StepPreview] = Query("newest steps", StepPreview)
 ADD_STEP = Command("add step")
 END_STEP = Command("end step")
 SET_WORKFLOW_OF_STEP = Command("set workflow of step")

@@ -7,7 +7,7 @@ transaction, commits once, and then answers all callers (group commit). There ar
 - *Carefully*, if a function failed after it had changed something. The transaction is rolled back, and each function
   runs again in a savepoint, and each workflow step in a nested one. A failure undoes only its own savepoint.
 
-    StoreError ─┬─ StoreRefused   the file is of another program or newer release, damaged, or in use
+    StoreError ─┬─ StoreRefused   the file is from another program or a newer release, damaged, or in use
                 └─ StoreClosed    called after close()
 """
 
@@ -84,7 +84,7 @@ class Store:
         self._closed = False
         #: Called on the writer thread before a commit that makes tasks ready, to lease these tasks to parked polls.
         self.before_commit: Callable[[Tx], None] | None = None
-        #: Called on the writer thread first in the transaction after a jump of the wall clock.
+        #: Called on the writer thread after a jump of the wall clock, before the other changes of the next transaction.
         self.on_clock_jump: Callable[[Tx, int], None] = lambda _tx, _jump_ms: None
         self._clock_jumps = ClockJumps(clock)
         #: Called with the notes of each commit before its callers are answered: on the event loop `notify_loop`, or on
@@ -100,7 +100,7 @@ class Store:
         self._lookups = LookupCache()
         self.fence = EpochFence(self.salt, self._file.epochs[-1].number, clock.wall_ms())
         self.disk = DiskSpace(self.database, disk_reserve_bytes)
-        #: The callers that wait until the file is made smaller.
+        #: The callers that wait for the next vacuum of the file.
         self._vacuums: list[concurrent.futures.Future[None]] = []
         self._crash_marks = CrashMarks(self._file.step)
         #: Set while Litestream copies the database.

@@ -1,4 +1,4 @@
-"""The coordinator's own workers: which queue executes which tasks, how they start and how they stop."""
+"""The coordinator's own workers: which queue executes which tasks, and how the workers start and stop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _decode = msgspec.json.Decoder(JsonObject).decode
 
 
 class SystemWorkers:
-    """All queues of system tasks. Lives on the server's event loop."""
+    """All queues of system tasks. Use it only on the server's event loop."""
 
     def __init__(self, core: Core, addresses: Addresses) -> None:
         self._core = core
@@ -161,10 +161,10 @@ class SystemWorkers:
     async def _evaluate_condition(self, task: JsonObject, kind: str) -> None:
         """Evaluate the script of a SWITCH or a loop, and let the workflow continue with its value."""
         executions = self._core.workflows.executions
-        question = await self._writer.write(lambda tx: executions.find_needed_script(tx, make_report(task)))
-        if question is None:
+        needed = await self._writer.write(lambda tx: executions.find_needed_script(tx, make_report(task)))
+        if needed is None:
             return
-        script, data = question
+        script, data = needed
         try:
             request = ScriptRequest("javascript", script, _encode(data))
             value = await self._run_with_limits(lambda run: run(request))

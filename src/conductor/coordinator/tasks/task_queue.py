@@ -186,15 +186,16 @@ class TaskQueue:
         """Return a leased task in the form in which its worker receives it."""
         if task.row.step_count:
             task_steps.end_due_waits(tx, workflow, task)
-        row, data, of = task.row, task.data, workflow.row
-        snapshot = self._snapshots.get(tx, of.snapshot)
-        answer = make_task_json(tx.ids, row, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
+        row, data, owner = task.row, task.data, workflow.row
+        snapshot = self._snapshots.get(tx, owner.snapshot)
+        about = TaskOwner(owner.name, snapshot, owner.correlation_id, owner.priority)
+        answer = make_task_json(tx.ids, row, data, about, domain)
         if row.operator not in _WITHOUT_SECRETS and not snapshot.is_from_data:
             self._add_secrets(answer, data, snapshot.task(row.ref), domain)
         task.lease_id = answer[LEASE_ID] = tx.ids.lease(row.pk, row.lease_no)
         answer[LEASE_EXPIRES_AT] = row.lease_until_ms
-        if of.traceparent is not None:
-            answer[TRACEPARENT] = of.traceparent
+        if owner.traceparent is not None:
+            answer[TRACEPARENT] = owner.traceparent
         if row.step_count:
             task_steps.deliver(tx, row, answer)
         return answer
@@ -379,7 +380,7 @@ class TaskQueue:
         )
 
     def wake_suspended(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
-        """Note that one of a task's waits has ended: make the task ready, unless a worker holds it."""
+        """Make a suspended task ready, because a wait has ended. If a worker holds the task, only record the fact."""
         row = task.row
         if row.lease_until_ms is not None:
             workflow.update_task(tx, task, suspended=task_steps.WOKEN)
@@ -454,7 +455,7 @@ class TaskQueue:
     def grant_next(
         self, tx: Tx, reports: Sequence[Report], outcomes: list[Outcome], wanted: int, poll: PollForReports
     ) -> list[Outcome]:
-        """Grant the authors of the first `wanted` reports one task each, of the queue that their task came from.
+        """Grant the authors of the first `wanted` reports one task each, from the queue of the reported task.
 
         A worker repeats a report if it did not get the answer. It then gets the same task again, if the lease of that
         task is still open. If the worker no longer wants a task, that task is requeued.
@@ -512,7 +513,7 @@ class TaskQueue:
         return [row.pk for row in found]
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make those tasks of a workflow pollable that wait for their callback time."""
+        """Make the tasks of a workflow pollable now that wait for their callback time."""
         for row in tx.rows(OPEN_TASKS_OF_WORKFLOW, workflow):
             if row.queue is not None and row.due_at_ms is not None:
                 self.requeue(tx, row)

@@ -12,7 +12,7 @@ from conductor.coordinator.store.statements import (
     QUEUE_OF,
     TASKS_WITHOUT_PAYLOAD,
     WORKFLOW,
-    StepWithoutResult,
+    StepPreview,
 )
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import MAX_OPEN_TASKS, FactReader, PollRecords, explain_workflow_row
@@ -23,9 +23,10 @@ from conductor.protocol.why_waiting import StepFacts, Waiting, describe_wait, ex
 
 #: Maximum number of attempts in one answer.
 MAX_ATTEMPTS = 5000
-#: Maximum number of parents, and of sub-workflows inside each other, in one answer.
+#: Maximum number of parents, and of nested sub-workflows, in one answer.
 MAX_RELATED = 10
-#: Maximum number of durable steps of one task. After `MAX_STEPS` steps in one answer, further tasks come without.
+#: Maximum number of durable steps of one task. After `MAX_STEPS` steps in one answer, further tasks come without their
+#: steps.
 MAX_STEPS_PER_TASK = 200
 MAX_STEPS = 2000
 #: A longer result of a durable step is cut.
@@ -77,7 +78,7 @@ def _list_parents(tx: Tx, row: WorkflowRow) -> list[RelatedWorkflow]:
 
 
 def _list_causes(tx: Tx, facts: FactReader, waiting: Waiting) -> list[RelatedWorkflow]:
-    """Follow the sub-workflow that a workflow waits for, or that made it fail, to the innermost one."""
+    """Return the sub-workflow that a workflow waits for, or that made it fail, then its sub-workflow, and so on."""
     causes: list[RelatedWorkflow] = []
     while waiting.task_id is not None and len(causes) < MAX_RELATED:
         task = get_task(tx, tx.ids.task_pk(waiting.task_id))
@@ -130,7 +131,7 @@ def _read_steps(tx: Tx, row: TaskRow) -> list[StepView]:
     return [_make_step(tx, step) for step in reversed(found)]
 
 
-def _make_step(tx: Tx, step: StepWithoutResult) -> StepView:
+def _make_step(tx: Tx, step: StepPreview) -> StepView:
     workflow_id = None if step.workflow is None else tx.ids.workflow(step.workflow)
     waits = None
     if step.ended_ms is None:

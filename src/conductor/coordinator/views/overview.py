@@ -9,7 +9,7 @@ from conductor.coordinator.views.queue_load import list_queues
 from conductor.coordinator.views.waiting_facts import PollRecords
 from conductor.protocol.views import LoopPace, Overview
 
-#: Failures of this time are counted, up to `MAX_FAILED`.
+#: Failures within this time are counted, up to `MAX_FAILED`.
 FAILED_WITHIN_MS = 3_600_000
 MAX_FAILED = 100_000
 

@@ -13,7 +13,7 @@ from conductor.coordinator.store.statements import (
     READY_BY_QUEUE,
 )
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.waiting_facts import PollRecords, make_queue_facts, rate_limit_opens_ms
+from conductor.coordinator.views.waiting_facts import PollRecords, find_rate_limit_opening_ms, make_queue_facts
 from conductor.protocol.statuses import TaskStatus
 from conductor.protocol.views import QueueHolder, QueueLoad, QueueStats
 from conductor.protocol.why_waiting import find_queue_problem
@@ -49,10 +49,7 @@ def list_queues(
     """
     ready = {found.queue: (found.number, found.oldest_ms) for found in tx.rows(READY_BY_QUEUE)}
     delayed = {found.queue: found.number for found in tx.rows(DELAYED_BY_QUEUE)}
-    holders: dict[int, list[QueueHolder]] = {}
-    for held in tx.rows(LEASED_BY_QUEUE):
-        holder = QueueHolder(worker_id=held.worker_id, in_hand=held.number, oldest_started_ms=held.oldest_started_ms)
-        holders.setdefault(held.queue, []).append(holder)
+    holders = _read_holders(tx)
     in_hand = {queue: sum(holder.in_hand for holder in found) for queue, found in holders.items()}
     rows = tx.rows(QUEUES_OF_ALL_TYPES)
     in_progress: dict[int, int] = {}
@@ -74,7 +71,9 @@ def list_queues(
             in_progress=in_progress[type_pk],
             rate_limit=rate_limit or 0,
             rate_window_ms=rate_window_ms or 0,
-            rate_opens_ms=rate_limit_opens_ms(tx, type_pk, rate_limit, rate_window_ms) if has_rate_limit else None,
+            rate_opens_ms=find_rate_limit_opening_ms(tx, type_pk, rate_limit, rate_window_ms)
+            if has_rate_limit
+            else None,
         )
         queue = QueueLoad(
             name=name,
@@ -84,7 +83,7 @@ def list_queues(
             delayed=delayed.get(pk, 0),
             oldest_ms=oldest_ms,
             in_hand=facts.held,
-            holders=sorted(holders.get(pk, ()), key=lambda holder: -holder.in_hand),
+            holders=holders.get(pk, []),
             parked=facts.parked,
             last_poll_ms=facts.last_poll_ms,
             last_worker=facts.last_worker,
@@ -98,6 +97,15 @@ def list_queues(
         )
         queues.append(queue)
     return sorted(queues, key=lambda queue: (queue.problem is None, -queue.ready, -queue.in_hand))
+
+
+def _read_holders(tx: Tx) -> dict[int, list[QueueHolder]]:
+    """Return the workers that hold tasks of each queue, the busiest first."""
+    holders: dict[int, list[QueueHolder]] = {}
+    for held in tx.rows(LEASED_BY_QUEUE):
+        holder = QueueHolder(worker_id=held.worker_id, in_hand=held.number, oldest_started_ms=held.oldest_started_ms)
+        holders.setdefault(held.queue, []).append(holder)
+    return {queue: sorted(found, key=lambda holder: -holder.in_hand) for queue, found in holders.items()}
 
 
 def _compute_stats(tx: Tx) -> dict[int, QueueStats]:

@@ -63,7 +63,7 @@ class _Conditions(NamedTuple):
 def list_workflows(tx: Tx, facts: FactReader, wanted: PageFilter) -> WorkflowPage:
     """Return the workflows that match, newest first."""
     if not 1 <= wanted.size <= MAX_SIZE:
-        raise bad_request(f"a page has from 1 to {MAX_SIZE} workflows, not {wanted.size}")
+        raise bad_request(f"size must be between 1 and {MAX_SIZE}, not {wanted.size}")
     conditions = _build_conditions(tx, wanted)
     last = (tx.first(LAST_KEY, "workflow") or 0) + 1
     before = last if wanted.before is None else tx.ids.workflow_pk(wanted.before) or 0
@@ -162,7 +162,7 @@ def _add_text(tx: Tx, text: str, clauses: list[str], values: list[str | int]) ->
 
     Workflows with exactly this correlation id are found however old they are, in addition to partial matches.
     """
-    # instr, not LIKE: no character that people type has a special meaning.
+    # Uses instr instead of LIKE, so that no character of the text has a special meaning.
     contains = (
         "(instr(lower(w.name), ?) OR instr(lower(w.correlation_id), ?) OR "
         "(w.status IN ('FAILED', 'TIMED_OUT', 'TERMINATED') AND "

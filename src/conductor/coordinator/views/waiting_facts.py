@@ -100,7 +100,7 @@ class FactReader:
         )
 
     def _read_waiting_steps(self, row: TaskRow) -> list[StepFacts]:
-        """Return the waits of a task that its durable steps have suspended."""
+        """Return the waiting durable steps of a suspended task."""
         if row.lease_until_ms is not None or row.ready_since_ms is not None:
             return []
         return [
@@ -150,7 +150,7 @@ class FactReader:
             in_progress=(self._tx.first(IN_PROGRESS_OF_TYPE, type_pk) or 0) if concurrent else 0,
             rate_limit=rate or 0,
             rate_window_ms=window_ms or 0,
-            rate_opens_ms=rate_limit_opens_ms(self._tx, type_pk, rate, window_ms) if rate else None,
+            rate_opens_ms=find_rate_limit_opening_ms(self._tx, type_pk, rate, window_ms) if rate else None,
         )
 
     def _read_retry_limit(self, workflow: WorkflowRow, row: TaskRow) -> int:
@@ -231,7 +231,7 @@ def make_queue_facts(
     )
 
 
-def rate_limit_opens_ms(tx: Tx, type_pk: int, rate: int, window_ms: int) -> int | None:
+def find_rate_limit_opening_ms(tx: Tx, type_pk: int, rate: int, window_ms: int) -> int | None:
     """Return when the next task of a rate-limited type may start; None means now."""
     starts = tx.rows(RATE_STARTS_SINCE, type_pk, tx.now_ms - window_ms)
     return starts[len(starts) - rate] + window_ms if len(starts) >= rate else None

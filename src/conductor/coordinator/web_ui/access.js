@@ -7,7 +7,7 @@ let readWith; // the token with which it was read
 
 const token = () => authHeaders()["X-Authorization"];
 
-/** Read the key of this tab, if the tab has signed in with another one since. */
+/** Read the roles of this tab's key, unless they were already read with the current token. */
 export async function loadAccess() {
   if (own !== null && readWith === token()) return;
   own = await get("/api/view/key");

@@ -37,7 +37,7 @@ const report = (task, result) => post("/api/tasks", { taskId: task.taskId, workf
 
 const titleOf = (task) => task.inputData?.__humanTaskDefinition?.displayName || task.referenceTaskName;
 
-/** What the person decides about: the input of the task without its form. */
+/** Show the facts for the person's decision: the input of the task, without the keys that describe the form. */
 function subject(task) {
   const about = Object.fromEntries(Object.entries(task.inputData ?? {}).filter(([key]) => !FORM_KEYS.includes(key)));
   return Object.keys(about).length ? h("div", { class: "subject" }, valuesOf(about)) : null;

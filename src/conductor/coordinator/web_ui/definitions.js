@@ -95,7 +95,7 @@ export const workflow = {
 
 const versionOf = (versions, query) => versions.find((one) => String(one.version) === query.get("version")) ?? versions.at(-1);
 
-/** The inputs of a workflow: those of its schema with their types, else their names. */
+/** The inputs of a workflow: the properties of its schema with their types or, without a schema, the declared names. */
 function inputsOf(definition, schema) {
   const root = unwrap(schema);
   const rule = root ? resolve(root, root) : null;
@@ -110,7 +110,7 @@ function inputsOf(definition, schema) {
   root ? [definition.enforceSchema === false ? h("p", { class: "quiet" }, "The schema is not enforced.") : null, json("Input schema", root, { open: false })] : null];
 }
 
-/** An input to begin with: the required inputs, or the named ones. */
+/** A sample input as JSON: the required properties of the schema or, without a schema, the declared inputs. */
 function exampleOf(definition, schema) {
   const root = unwrap(schema);
   const rule = root ? resolve(root, root) : null;

@@ -61,7 +61,7 @@ export function jsonForm({ schema, value, label = "Input" }) {
   return {
     element: h("div", { class: "json-form" }, hasSwitch ? h("div", { class: "segments small", role: "group", "aria-label": "Edit as" }, buttons) : null, wrong, holder),
     read: () => (form ?? editor).read(true),
-    /** The value if somebody has changed it, else undefined. */
+    /** The value if the user has changed it, else undefined. */
     readChanged: () => (stable((form ?? editor).read(false)) === initial ? undefined : (form ?? editor).read(true)),
   };
 }
@@ -271,7 +271,7 @@ function group(rule, about, ...children) {
   return h("fieldset", null, h("legend", null, ...nameOf(rule, about)), hint, children);
 }
 
-/** A nested object. An optional one is made when it is added, so that a recursive schema grows only as far as somebody asks. */
+/** A nested object. An optional object is created when the user adds it, so that a recursive schema grows only on request. */
 function objectControl(rule, context, about) {
   let inner = null;
   const holder = h("div");

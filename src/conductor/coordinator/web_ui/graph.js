@@ -7,14 +7,14 @@ import { count, kindOf, signOf } from "./words.js";
 const BOX = { w: 196, h: 44 };
 const GAP = { x: 20, y: 22 };
 const CHARS = 23; // characters of a name that fit into a box
-/** Branches that are drawn; the others are folded. */
+/** The maximum number of branches that are drawn; further branches are folded. */
 export const SHOWN_BRANCHES = 6;
 const SHOWN_CASES = 5;
 const MIN_SCALE = 0.55; // smaller names could not be read
 
 /**
  * Set `base` and `path` of each attempt: its reference name in the definition, and the iterations of the loops around it
- * ("2.3" is iteration 3 of a loop inside iteration 2 of another loop, "" is outside of loops).
+ * ("2.3" is iteration 3 of a loop inside iteration 2 of another loop, "" is outside loops).
  */
 export function placeTasks(lines, definition) {
   const known = refsOf(definition);
@@ -299,7 +299,7 @@ function diamond(task, context) {
   ], `, ${text}`) };
 }
 
-/** What a SWITCH compares: "checked.kind", with the chosen case "checked.kind = risky". */
+/** The label of a SWITCH: the value that it compares ("checked.kind") and, if known, the case ("checked.kind = risky"). */
 export function comparedBy(task, chosen) {
   const name = task.expression ?? task.caseExpression ?? task.caseValueParam ?? "";
   const isScript = task.type === "DECISION" ? Boolean(task.caseExpression) : !["value-param", undefined, null].includes(task.evaluatorType);

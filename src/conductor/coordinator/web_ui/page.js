@@ -169,13 +169,13 @@ async function refresh(onlyDraw = false) {
 
 /**
  * Schedule the next refresh: none while the tab is hidden, rarely while nothing runs. While the stream of changes is open,
- * a change refreshes a view, and the timer only covers what the stream does not tell, such as progress of a task.
+ * a change refreshes a view, and the timer only covers changes that the stream does not report, such as the progress of a task.
  */
 function plan(tookMs) {
   if (document.visibilityState === "hidden") return;
   const pauseMs = Math.min(tookMs * COST, MAX_MS);
   const isMoving = !problem && (shown.data && shown.view.isLive(shown.data) && overview && (overview.running || overview.waiting || overview.inHand));
-  // While the coordinator does not answer, the pause doubles from LIVE_MS to IDLE_MS. What was not found appears rarely.
+  // While the coordinator does not answer, the pause doubles from LIVE_MS to IDLE_MS. After a 404, retries are rare.
   const retryMs = problem?.status === 404 ? IDLE_MS : Math.min(LIVE_MS * 2 ** (failedRequests - 1), IDLE_MS);
   const usualMs = problem ? retryMs : !isMoving ? IDLE_MS : live.isLive && shown.view.usesEvents ? EVENTS_MS : LIVE_MS;
   freeAt = performance.now() + Math.max(MIN_MS, pauseMs);
@@ -188,7 +188,7 @@ function refreshAt(at) {
   timer = setTimeout(refresh, Math.max(0, at - performance.now()));
 }
 
-/** Workflows have changed. The view is refreshed if it shows one of them, as soon as its cost allows. */
+/** Refresh the view, as soon as its cost allows, if it shows a workflow that has changed. */
 function changed({ workflows, all }) {
   const { view, data } = shown;
   if (!view.usesEvents || document.visibilityState === "hidden" || (data && !all && view.shows && !view.shows(data, workflows))) return;

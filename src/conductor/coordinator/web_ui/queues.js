@@ -16,7 +16,7 @@ export async function load() {
   return { ...found, slots: countSlots(known.workers) };
 }
 
-/** The slots of live workers by queue; absent if one of its workers does not tell them. */
+/** The slots of live workers by queue; absent if one of the queue's workers does not report them. */
 function countSlots(workers) {
   const slots = new Map();
   for (const worker of workers.filter((one) => one.isLive)) {
@@ -92,7 +92,7 @@ function polled(one, nowMs) {
   return ["polled ", ago(one.lastPollMs), by];
 }
 
-// Reports that were not committed stand out.
+// The labels of the verdicts. Reports that were not committed are highlighted.
 const VERDICTS = { COMMITTED: "Accepted", CANCELLED: "Too late", REJECTED: "Rejected", NONE: "Without a lease" };
 
 function reports(queues) {

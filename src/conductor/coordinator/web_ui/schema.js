@@ -94,7 +94,7 @@ export function fits(kind, value, rule) {
   }
 }
 
-/** Parse JSON. Whole numbers that JavaScript would change are refused. */
+/** Parse JSON. Throw an error for a whole number that JavaScript cannot represent exactly. */
 export function parseJson(text, what) {
   try {
     return JSON.parse(text, (key, value, context) => {

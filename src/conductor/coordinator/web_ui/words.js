@@ -4,7 +4,7 @@ import { h, say } from "./dom.js";
 
 let ahead = 0; // how far the coordinator's clock is ahead of this machine's, in ms
 
-/** Note the coordinator's time. */
+/** Set the coordinator's time, from which `now` is computed. */
 export function setNow(serverMs) {
   ahead = serverMs - Date.now();
 }

@@ -38,11 +38,11 @@ class Deadlines:
         for row in due:
             # Guard each task separately. If a step is undone, its task must not be in `expired`.
             step = partial(self._expire_task, task_pk=row.pk, expired=expired)
-            moved += self._executions.guarded(tx, row.workflow, step)
+            moved += self._executions.run_guarded(tx, row.workflow, step)
         for found in expired:
             moved += self.apply_timeout(tx, found)
         for pk in tx.rows(DUE_WORKFLOWS, tx.now_ms, limit):
-            moved += self._executions.guarded(tx, pk, self._expire_workflow)
+            moved += self._executions.run_guarded(tx, pk, self._expire_workflow)
         self._executions.advance(tx, moved)
 
     def _expire_task(self, tx: Tx, workflow: int, task_pk: int, expired: list[ExpiredTask]) -> list[int]:
@@ -58,7 +58,7 @@ class Deadlines:
         """End the workflow of a task that has timed out, if the timeout policy of the task is TIME_OUT_WF."""
         if not expired.ends_workflow:
             return []
-        return self._executions.guarded(tx, expired.workflow, lambda tx, _: self._time_out(tx, expired))
+        return self._executions.run_guarded(tx, expired.workflow, lambda tx, _: self._time_out(tx, expired))
 
     def _time_out(self, tx: Tx, expired: ExpiredTask) -> list[int]:
         if self._executions.get_cached(tx, expired.workflow).row.terminal:

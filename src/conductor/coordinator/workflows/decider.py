@@ -446,8 +446,8 @@ class Decider:
         case = self.find_case(node, task)
         if not case:
             return [task]
-        behind = self.find_ended(case[-1])
-        return [task, *behind] if behind else []
+        last_of_case = self.find_ended(case[-1])
+        return [task, *last_of_case] if last_of_case else []
 
     def join(self, node: TaskNode, task: TaskState) -> bool:
         """End a JOIN if all tasks that it waits for have ended. Return whether it ended."""
@@ -578,7 +578,7 @@ class Decider:
         self.end(WorkflowStatus.COMPLETED, None)
 
     def terminate_workflow(self, task: TaskState) -> None:
-        """End the workflow as a TERMINATE task says."""
+        """End the workflow with the status, the reason and the output of a TERMINATE task."""
         status = WorkflowStatus(task.input["terminationStatus"])
         reason = task.input.get("terminationReason") or f"Workflow is {status} by TERMINATE task: {task.task_id}"
         failed = status != WorkflowStatus.COMPLETED

@@ -104,10 +104,11 @@ class ScriptFailed(NamedTuple):
 class Draft:
     """The workflow as it will be when this decision is carried out."""
 
-    #: The number of new tasks that ended at once, where a large task counts as several, and whether the budget of the
-    #: decision is spent.
+    #: The number of new tasks that ended at once. A task with a large input counts as several.
     cost = 0
+    #: Whether the budget of this decision is spent, so that the next decision continues.
     is_spent = False
+    #: Bytes that expressions have inserted into the inputs of new tasks.
     spent_bytes = 0
     #: How many tasks this decision has created, including those that `forget_new` has removed.
     made = 0

@@ -147,7 +147,7 @@ def _read_task_list(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, 
 
 
 def _as_literal(data: Any) -> Any:
-    """Return the inputs of branches so that texts in them are not resolved: they may come from outside.
+    """Escape the expressions in the inputs of branches, so that they are not resolved: inputs may come from outside.
 
     Otherwise, a client that chooses the input of a workflow could read its secrets with `${workflow.secrets.X}`.
     """
@@ -162,7 +162,8 @@ def _with_input(task: dict[str, Any], given: Any) -> dict[str, Any]:
     if not isinstance(given, dict | None):
         ref = task["taskReferenceName"]
         raise FlowError(
-            f"Tasks could not be dynamically forked due to invalid input: that of {shorten(ref)} is '{shorten(given)}'"
+            f"Tasks could not be dynamically forked due to invalid input: the input of {shorten(ref)} is "
+            f"'{shorten(given)}'"
         )
     parameters = task.get("inputParameters")
     return {**task, "inputParameters": {**(parameters if isinstance(parameters, dict) else {}), **(given or {})}}

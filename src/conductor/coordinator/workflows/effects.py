@@ -222,7 +222,11 @@ class Effects:
     def _write_tasks(
         self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot, state: WorkflowState, decision: Decision
     ) -> tuple[int | None, bool]:
-        """Return the task that was scheduled last, and whether a task was rejected because of its input."""
+        """Write the new and changed tasks of a decision.
+
+        Returns:
+            The task that was scheduled last, and whether a task was rejected because of its input.
+        """
         last_task, rejected = None, False
         if decision.remove:
             self._remove_tasks(tx, live, [tx.ids.task_pk(task_id) or 0 for task_id in decision.remove])
@@ -540,7 +544,7 @@ class Effects:
     # -- messages and workflows that durable steps wait for --------------------------------------------------------
 
     def begin_wait(self, tx: Tx, wait: NewWait) -> list[int]:
-        """Start the workflow of a new durable step, or give it a message that has arrived before.
+        """Start the workflow of a new durable step, or give the step a message that has arrived before.
 
         Return the workflows that must be decided because of it.
         """

@@ -113,7 +113,7 @@ class Executions:
         pk = self._effects.create(tx, start, None, started_by, definition_is_data=definition_is_data).row.pk
         if family is not None:
             chains.add(family, pk)
-        moved = self.guarded(tx, pk, self._step)
+        moved = self.run_guarded(tx, pk, self._step)
         if moved or tx.notes.terminations:  # rare
             self.advance(tx, moved)
         return pk
@@ -135,13 +135,13 @@ class Executions:
         """
         work = deque(dict.fromkeys(workflows))
         # Measure CPU time, so that a transaction does the same amount of work on a busy machine.
-        most, ends_s, taken = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + seconds, 0
+        max_steps, ends_s, taken = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + seconds, 0
         while work or tx.notes.terminations:
-            if taken >= most or (taken and taken % STEPS_PER_CLOCK_READ == 0 and time.thread_time() > ends_s):
+            if taken >= max_steps or (taken and taken % STEPS_PER_CLOCK_READ == 0 and time.thread_time() > ends_s):
                 self._postpone(tx, work)
                 return
             if work:
-                work.extend(self.guarded(tx, work.popleft(), self._step))
+                work.extend(self.run_guarded(tx, work.popleft(), self._step))
             else:
                 work.extend(self._terminate_marked(tx, tx.notes.terminations.pop()))
             taken += 1
@@ -196,7 +196,7 @@ class Executions:
         return self.act_on(tx, live.row.pk, REOPENING[waiting.action], had_ended=waiting.status, **waiting.options)
 
     def begin_waits(self, tx: Tx, waits: Iterable[NewWait]) -> list[int]:
-        """Start the workflows that new durable steps wait for, and give them messages that have arrived before.
+        """Start the workflows that new durable steps wait for, and give the steps messages that have arrived before.
 
         Return the workflows that must be decided because of it.
         """
@@ -220,7 +220,7 @@ class Executions:
     # -- messages and variables -----------------------------------------------------------------------------------
 
     def send(self, tx: Tx, row: WorkflowRow, payload: dict[str, Any]) -> str:
-        """Send a message to a running workflow, give it to the task that waits for it, and return its id.
+        """Send a message to a running workflow, give the message to the task that waits for it, and return its id.
 
         Raises:
             ApiError: The workflow is not RUNNING, or it cannot accept the message.
@@ -308,11 +308,11 @@ class Executions:
     def _continue(self, tx: Tx, report: Report, answers: dict[str, Any]) -> None:
         if self._queue.remove_from_queue(tx, report):
             pk = tx.ids.workflow_pk(report.workflow_instance_id) or 0
-            self.advance(tx, self.guarded(tx, pk, partial(self._step, answers=answers)))
+            self.advance(tx, self.run_guarded(tx, pk, partial(self._step, answers=answers)))
 
     # -- errors ----------------------------------------------------------------------------------------------------
 
-    def guarded(self, tx: Tx, pk: int, step: Step) -> list[int]:
+    def run_guarded(self, tx: Tx, pk: int, step: Step) -> list[int]:
         """Take a step of one workflow. An error in the step ends only this workflow.
 
         A transaction first runs without savepoints. If it fails, the writer runs it again with a savepoint for each
@@ -401,7 +401,7 @@ class Executions:
             snapshot = self._snapshots.freeze_registered(tx, get_workflow(tx, pk).name, None)
             asked["plan"] = None if snapshot is None else snapshot.plan
         try:
-            touched = self.guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, action, snapshot, **asked))
+            touched = self.run_guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, action, snapshot, **asked))
         except workflow_actions.ActionRefused as reason:
             raise ApiError(refused, str(reason)) from reason
         self.advance(tx, touched)
@@ -415,7 +415,7 @@ class Executions:
         had_ended: str | None = None,
         **asked: Any,
     ) -> list[int]:
-        """Run an action on a workflow and on the sub-workflows that it resumes. Must be called inside `guarded`.
+        """Run an action on a workflow and on the sub-workflows that it resumes. Must be called inside `run_guarded`.
 
         Return the workflows that must be decided because of it. `had_ended` is the status in which the workflow had
         ended, if it has waited for its turn to run again.
@@ -424,7 +424,7 @@ class Executions:
         touched = self._act_once(tx, pk, action, snapshot, resumed, asked, had_ended)
         while resumed:
             child = resumed.popleft()
-            touched += self.guarded(tx, child, partial(self._resume, resumed=resumed))
+            touched += self.run_guarded(tx, child, partial(self._resume, resumed=resumed))
         return touched
 
     def _act_once(
@@ -443,7 +443,7 @@ class Executions:
         state = load_state(tx, live, present).with_tasks(StoredTasks(tx, live).all())
         if had_ended is not None:
             state = replace(state, status=had_ended)
-        instead = workflow_actions.WAITING.get(action)
+        instead = workflow_actions.ACTIONS_WHILE_WAITING.get(action)
         if (
             instead is not None
             and present.definition.get("rateLimitConfig")
@@ -518,7 +518,7 @@ class Executions:
             if not row.terminal or row.status == WorkflowStatus.COMPLETED:
                 return touched
             step = partial(self._reopen_parent, task_id=tx.ids.task(parent.pk), resumed=resumed)
-            touched += [parent.workflow, *self.guarded(tx, parent.workflow, step)]
+            touched += [parent.workflow, *self.run_guarded(tx, parent.workflow, step)]
 
     def _reopen_parent(self, tx: Tx, pk: int, task_id: str, resumed: deque[int]) -> list[int]:
         live = self.get_cached(tx, pk)
@@ -591,7 +591,7 @@ class Executions:
         live = tx.cache.workflow(tx, pk)
         if live is None or live.row.terminal:
             return []
-        return self.guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, workflow_actions.terminate, reason=reason))
+        return self.run_guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, workflow_actions.terminate, reason=reason))
 
 
 def _describe_error(error: Exception) -> str:

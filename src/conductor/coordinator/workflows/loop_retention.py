@@ -22,7 +22,7 @@ def remove_iteration(draft: Draft, loop: TaskNode, number: int) -> bool:
     draft.forget_new([task.task_id for task in draft.new_tasks() if _is_in_iteration(draft.plan, task, loop, suffix)])
     removed = draft.decision.remove
     known = set(removed)
-    for task_id in _stored(draft, loop, suffix):
+    for task_id in _find_stored_tasks(draft, loop, suffix):
         if task_id in known:  # already removed, because a decision may process a loop more than once
             continue
         if len(removed) >= TASKS_PER_DECISION:
@@ -41,13 +41,13 @@ def _is_in_iteration(plan: WorkflowPlan, task: TaskState, loop: TaskNode, suffix
     return node.is_within(loop) and (of_task == suffix or of_task.startswith(f"{suffix}__"))
 
 
-def _stored(draft: Draft, loop: TaskNode, suffix: str) -> Iterator[str]:
-    """Yield the ids of the stored tasks of an iteration. A fork comes after its branches, which it lists."""
+def _find_stored_tasks(draft: Draft, loop: TaskNode, suffix: str) -> Iterator[str]:
+    """Yield the ids of the stored tasks of an iteration. A fork follows its branches, because its input lists them."""
     for node in _nodes_inside(draft.plan, loop):
         found = list(draft.state.tasks.named(node.ref + suffix))
         if node.type == "FORK_JOIN_DYNAMIC":
             for ref in dict.fromkeys(ref for _, ref in found):
-                yield from _branches(draft, ref, ref.removeprefix(node.ref))
+                yield from _find_stored_branches(draft, ref, ref.removeprefix(node.ref))
         yield from (task_id for task_id, _ in found)
 
 
@@ -58,7 +58,7 @@ def _nodes_inside(plan: WorkflowPlan, loop: TaskNode) -> Iterator[TaskNode]:
             yield from _nodes_inside(plan, node)
 
 
-def _branches(draft: Draft, fork: str, suffix: str) -> Iterator[str]:
+def _find_stored_branches(draft: Draft, fork: str, suffix: str) -> Iterator[str]:
     """Yield the ids of the stored branches of a dynamic fork.
 
     Branches are created and removed in order, so the stored ones are a contiguous range. The branches before it are

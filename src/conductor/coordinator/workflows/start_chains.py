@@ -21,7 +21,7 @@ from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.workflows.state import TaskState
 
 #: The maximum number of workflows, and of families, that are kept in memory.
-REMEMBERED = MAX_CHAINED_STARTS
+MAX_REMEMBERED = MAX_CHAINED_STARTS
 #: Task types that end without an external event. DYNAMIC is not one of them, because it may become a worker task.
 _WITHOUT_WAIT = frozenset(TASK_TYPES) - {"SIMPLE", "DYNAMIC", "WAIT", "HUMAN", "PULL_WORKFLOW_MESSAGES", "HTTP"}
 
@@ -58,7 +58,7 @@ class Chains:
         self._first[workflow] = first
         self._sizes[first] = self._sizes.get(first, 0) + 1
         for kept in (self._first, self._sizes):
-            if len(kept) > REMEMBERED:
+            if len(kept) > MAX_REMEMBERED:
                 kept.popitem(last=False)
 
     def leave(self, lineage: Iterable[WorkflowRow]) -> None:

@@ -20,7 +20,7 @@ RETRIABLE_TASK_STATUSES = frozenset({TaskStatus.FAILED, TaskStatus.TIMED_OUT})
 class Own(Struct, frozen=True, array_like=True):
     """The definition of a task that was created at run time (`dynamic_tasks.py`)."""
 
-    #: The task as it would stand in a workflow definition.
+    #: The task in the form that it would have in a workflow definition.
     task: dict[str, Any]
     #: The reference name of the dynamic fork that the task is a branch of; None outside a dynamic fork.
     fork: str | None = None

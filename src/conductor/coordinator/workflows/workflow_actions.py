@@ -24,7 +24,7 @@ Action = Callable[..., Decision]
 
 #: Task types that wait for other tasks. An action reopens such a task instead of starting a new attempt.
 _REOPENED_TYPES = ("JOIN", "EXCLUSIVE_JOIN", "DO_WHILE")
-#: Conductor's error message.
+#: The error message of a retry that finds no task to retry, as on Conductor.
 NOTHING_TO_RETRY = "There are no retryable tasks! Use restart if you want to attempt entire workflow execution again."
 
 
@@ -45,8 +45,8 @@ def time_out(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str, 
     """End a workflow because it has timed out, or because a task with policy TIME_OUT_WF has."""
     if state.status in TERMINAL_WORKFLOW_STATUSES:
         return Decision()
-    culprit = None if task_id is None else _all_tasks(state).get(task_id)
-    return _end(state, now_ms, WorkflowStatus.TIMED_OUT, reason, task=culprit)
+    timed_out = None if task_id is None else _all_tasks(state).get(task_id)
+    return _end(state, now_ms, WorkflowStatus.TIMED_OUT, reason, task=timed_out)
 
 
 def fail(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str) -> Decision:
@@ -241,7 +241,10 @@ def _skip_task_waiting(state: WorkflowState) -> Decision:
 
 
 #: The actions that replace `resume` and `skip_task` while a workflow waits for its turn.
-WAITING: dict[Action, Callable[[WorkflowState], Decision]] = {resume: _resume_waiting, skip_task: _skip_task_waiting}
+ACTIONS_WHILE_WAITING: dict[Action, Callable[[WorkflowState], Decision]] = {
+    resume: _resume_waiting,
+    skip_task: _skip_task_waiting,
+}
 
 
 # -- helpers

@@ -15,7 +15,7 @@ from conductor.coordinator.views import task_views, workflow_views
 ReturnStrategy = Literal["TARGET_WORKFLOW", "BLOCKING_WORKFLOW", "BLOCKING_TASK", "BLOCKING_TASK_INPUT"]
 
 
-def family(tx: Tx, workflow: int) -> Iterator[int]:
+def list_family(tx: Tx, workflow: int) -> Iterator[int]:
     """Yield a workflow and the sub-workflows that it waits for, in the order of their tasks."""
     left = [workflow]
     while left:
@@ -30,29 +30,29 @@ def find_open_task(tx: Tx, workflow_id: str, ref: str) -> TaskRow | None:
     return next((row for row in rows if row.ref == ref or (row.iteration and ref in strip_iterations(row.ref))), None)
 
 
-def open_waits(tx: Tx, workflow: int) -> Iterator[TaskRow]:
+def find_open_waits(tx: Tx, workflow: int) -> Iterator[TaskRow]:
     """Yield the WAIT tasks that a signal can complete, including those of sub-workflows."""
-    for member in family(tx, workflow):
+    for member in list_family(tx, workflow):
         yield from (row for row in open_tasks(tx, member) if row.operator == "WAIT")
 
 
-def blocking(tx: Tx, workflow: int) -> TaskRow | None:
+def find_blocking_wait(tx: Tx, workflow: int) -> TaskRow | None:
     """Return the first WAIT task that only a signal can complete, or None."""
-    return next((row for row in open_waits(tx, workflow) if row.due_at_ms is None), None)
+    return next((row for row in find_open_waits(tx, workflow) if row.due_at_ms is None), None)
 
 
-def response(tx: Tx, snapshots: Snapshots, workflow_id: str, strategy: ReturnStrategy) -> dict[str, Any]:
-    """Return the workflow or, if `strategy` says so, the task or sub-workflow that blocks it."""
+def make_response(tx: Tx, snapshots: Snapshots, workflow_id: str, strategy: ReturnStrategy) -> dict[str, Any]:
+    """Return the response to a signal: the workflow or, depending on `strategy`, what blocks it."""
     target = find_workflow(tx, workflow_id)
-    held_up_by = blocking(tx, target.pk) if strategy != "TARGET_WORKFLOW" else None
-    if held_up_by is None:
+    blocking_task = find_blocking_wait(tx, target.pk) if strategy != "TARGET_WORKFLOW" else None
+    if blocking_task is None:
         strategy, found = "TARGET_WORKFLOW", workflow_views.read_whole_workflow(tx, snapshots, target, with_tasks=True)
     elif strategy == "BLOCKING_WORKFLOW":
         found = workflow_views.read_whole_workflow(
-            tx, snapshots, get_workflow(tx, held_up_by.workflow), with_tasks=True
+            tx, snapshots, get_workflow(tx, blocking_task.workflow), with_tasks=True
         )
     else:
-        found = _task(task_views.read_task(tx, snapshots, tx.ids.task(held_up_by.pk)))
+        found = _task(task_views.read_task(tx, snapshots, tx.ids.task(blocking_task.pk)))
     return found | {
         "responseType": strategy,
         "targetWorkflowId": workflow_id,

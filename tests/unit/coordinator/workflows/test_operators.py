@@ -145,7 +145,7 @@ class TestDynamicFork:
             ({"tasks": None, "ins": {}}, "Cannot deserialize a list of Workflow Tasks from 'null'"),
             ({"tasks": [{"name": "work"}], "ins": {}}, "Cannot deserialize a list of Workflow Tasks"),
             ({"tasks": GOOD, "ins": None}, "expecting a map of K,V  but found null"),
-            ({"tasks": GOOD, "ins": {"x": 5}}, "invalid input: that of x is '5'"),
+            ({"tasks": GOOD, "ins": {"x": 5}}, "invalid input: the input of x is '5'"),
             ({"tasks": [{"name": "work", "taskReferenceName": "j"}], "ins": {}}, "the workflow definition already has"),
             ({"tasks": [{"name": "work", "taskReferenceName": "x", "startDelay": "a"}], "ins": {}}, "whole number"),
             ({"tasks": [loop("x", "true", task("y"))], "ins": {}}, "put it into a SUB_WORKFLOW"),

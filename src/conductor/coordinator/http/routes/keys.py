@@ -42,7 +42,7 @@ async def create_key(request: ApiRequest) -> Answer:
 
 
 async def rotate_key(request: ApiRequest) -> Answer:
-    """POST /keys/{name}/rotate: return a second secret; the old one stays valid for `overlapSeconds`."""
+    """POST /keys/{name}/rotate: return a second secret; the old one ends after `overlapSeconds`, by default one day."""
     rotation = request.json(Rotation) if request.body else Rotation()
     name, keys = request.params["name"], request.core.keys
 

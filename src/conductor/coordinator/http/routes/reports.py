@@ -112,7 +112,7 @@ def _judge_batch(
 def _is_by_hand(request: ApiRequest, outcome: Outcome) -> bool:
     """Return whether a report has ended a task that its sender did not poll, such as a WAIT.
 
-    Tasks that workers poll have a queue. The key of an operator polls no tasks.
+    A task without a queue cannot be polled, and a client with the key of an operator cannot poll.
     """
     if outcome.workflow is None:
         return False
@@ -132,7 +132,7 @@ def record_by_hand(request: ApiRequest, tx: Tx, row: TaskRow, status: str) -> No
 
 
 def _read_batch(request: ApiRequest) -> list[Report] | list[Report | Outcome]:
-    """Return the reports of an array. An invalid one is replaced by a REJECTED outcome, so that the others count."""
+    """Return the reports of an array. An invalid report becomes a REJECTED outcome, so that the others count."""
     with contextlib.suppress(ApiError):
         return request.json(list[Report])
     return [_read_batch_item(bytes(body)) for body in request.json(list[msgspec.Raw])]

@@ -85,7 +85,7 @@ async def search(request: ApiRequest) -> Answer:
     """GET /scheduler/schedules/search: return a page of schedules, filtered by workflow, name or paused state."""
     start, size = max(0, request.query_int("start", 0)), request.query_int("size", 100)
     if not 0 <= size <= search_query.MAX_SIZE:
-        raise bad_request(f"size is from 0 to {search_query.MAX_SIZE}, not {size}")
+        raise bad_request(f"size must be between 0 and {search_query.MAX_SIZE}, not {size}")
     text = request.query("freeText")
     criteria: JsonObject = {
         "workflow": request.query("workflowName"),
@@ -175,7 +175,7 @@ async def _change_many(request: ApiRequest, method: str, action: Action, change:
             try:
                 change(tx, name)
                 request.audit(tx, action, name)
-            except ApiError as error:  # raised before anything was changed, so nothing is to be undone
+            except ApiError as error:  # raised before anything was changed, so nothing needs to be undone
                 failed[name] = error.message
             else:
                 done.append(name)
@@ -185,7 +185,7 @@ async def _change_many(request: ApiRequest, method: str, action: Action, change:
 
 
 async def pause_all(request: ApiRequest) -> Answer:
-    """GET /scheduler/admin/pause: pause the scheduler, also across restarts."""
+    """GET /scheduler/admin/pause: pause all schedules; a restart does not resume them."""
 
     def change(tx: Tx) -> None:
         schedule_store.pause_all(tx)
@@ -196,7 +196,7 @@ async def pause_all(request: ApiRequest) -> Answer:
 
 
 async def resume_all(request: ApiRequest) -> Answer:
-    """GET /scheduler/admin/resume: resume the scheduler."""
+    """GET /scheduler/admin/resume: end the pause of all schedules."""
 
     def change(tx: Tx) -> None:
         schedule_store.resume_all(tx)

@@ -48,7 +48,9 @@ def _read_secret_value(request: ApiRequest) -> str:
 
 async def reject_reading_secret(request: ApiRequest) -> Answer:
     """GET /secrets/{key}: return a 403; only workers get the value of a secret."""
-    raise ApiError(403, f"the value of secret {request.params['key']} is handed to workers and shown to nobody")
+    raise ApiError(
+        403, f"the value of secret {request.params['key']} is sent only to workers that execute a task with it"
+    )
 
 
 async def has_secret(request: ApiRequest) -> Answer:

@@ -44,7 +44,7 @@ def _find_open_wait(request: ApiRequest) -> Callable[[Tx], TaskRow | None]:
     workflow_id = request.params["workflowId"]
 
     def find(tx: Tx) -> TaskRow | None:
-        return next(workflow_signals.open_waits(tx, find_workflow(tx, workflow_id).pk), None)
+        return next(workflow_signals.find_open_waits(tx, find_workflow(tx, workflow_id).pk), None)
 
     return find
 
@@ -68,17 +68,21 @@ async def wait_for_signal(
 ) -> Answer:
     """Answer once the workflow has ended, waits for a signal, or has passed one of `refs`.
 
-    After `wait_s` the answer is sent in any case; its `signalTimeout` is true then.
+    If none of this happens within `wait_s`, answer with `signalTimeout` true.
     """
     reader = request.reader
     pk = await reader.read(lambda tx: find_workflow(tx, workflow_id).pk)
 
-    def look(tx: Tx) -> set[int]:
-        over = find_workflow(tx, workflow_id).terminal or any(has_ended(tx, pk, ref) for ref in refs)
-        return set() if over or workflow_signals.blocking(tx, pk) else set(workflow_signals.family(tx, pk))
+    def find_awaited(tx: Tx) -> set[int]:
+        is_over = find_workflow(tx, workflow_id).terminal or any(has_ended(tx, pk, ref) for ref in refs)
+        return (
+            set()
+            if is_over or workflow_signals.find_blocking_wait(tx, pk)
+            else set(workflow_signals.list_family(tx, pk))
+        )
 
-    in_time = await request.workflows.wait_for(pk, look, wait_s)
-    found = await reader.read(lambda tx: workflow_signals.response(tx, reader.snapshots, workflow_id, strategy))
+    in_time = await request.workflows.wait_for(pk, find_awaited, wait_s)
+    found = await reader.read(lambda tx: workflow_signals.make_response(tx, reader.snapshots, workflow_id, strategy))
     return as_json(found | {"requestId": request_id, "signalTimeout": not in_time})
 
 

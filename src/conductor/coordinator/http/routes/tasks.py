@@ -23,7 +23,7 @@ from conductor.coordinator.views import queue_sizes, task_views
 from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import CLIENT_QUERY, SLOTS_QUERY
 
-#: A longer description of a worker's SDK is cut.
+#: The description of a worker's SDK is cut to this length.
 MAX_CLIENT_CHARS = 200
 #: The answer to a poll whose tasks do not fit into the free memory for answers.
 OUT_OF_MEMORY = error_answer(

@@ -32,7 +32,7 @@ WorkflowChange = Callable[[Tx, str], None]
 
 
 class Rerun(msgspec.Struct, rename="camel"):
-    """The task from which to rerun the workflow in the path, and new inputs. It may belong to a sub-workflow."""
+    """The body of a rerun: the task to start from, which may belong to a sub-workflow, and new inputs."""
 
     re_run_from_task_id: str | None = None
     re_run_from_workflow_id: str | None = None
@@ -42,7 +42,7 @@ class Rerun(msgspec.Struct, rename="camel"):
 
 
 class Skip(msgspec.Struct, rename="camel"):
-    """Input and output of the skipped task."""
+    """The body of a skip: input and output of the skipped task."""
 
     task_input: JsonObject | None = None
     task_output: JsonObject | None = None
@@ -258,7 +258,7 @@ def _reset_callbacks(request: ApiRequest) -> WorkflowChange:
 
 
 def _decide(request: ApiRequest) -> WorkflowChange:
-    """Run the decider on a workflow. The coordinator does so by itself after every change."""
+    """Run the decider on a workflow. The coordinator also does this after every change."""
     executions = request.workflows.executions
     return lambda tx, workflow_id: executions.advance(tx, [find_workflow(tx, workflow_id).pk])
 

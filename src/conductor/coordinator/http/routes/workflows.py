@@ -114,7 +114,7 @@ async def _start(request: ApiRequest, start_request: Start) -> tuple[int, str, b
 
 
 def _check_start(request: ApiRequest, start_request: Start) -> None:
-    """Reject a request that could never be started. A definition in the request gets its defaults."""
+    """Reject a start request that could never succeed. A definition in the request gets its defaults."""
     if not (start_request.name or "").strip():
         raise invalid([("startWorkflow.name", "Workflow name cannot be null or empty")])
     if not 0 <= (start_request.priority or 0) <= MAX_PRIORITY:

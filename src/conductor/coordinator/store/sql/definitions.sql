@@ -15,11 +15,11 @@ INSERT INTO meta (key, value) VALUES ('replica:' || ?, CAST(? AS TEXT)) ON CONFL
 SELECT 1 FROM meta WHERE key = 'in use'
 
 -- name: begin use
--- Note that the file is in use.
+-- Mark the file as in use.
 INSERT OR REPLACE INTO meta (key, value) VALUES ('in use', x'01')
 
 -- name: end use
--- Note that the file is not in use.
+-- Remove the mark that the file is in use.
 DELETE FROM meta WHERE key = 'in use'
 
 -- name: touch

@@ -76,7 +76,7 @@ CREATE TABLE workflow (
   updated_ms INTEGER NOT NULL,
   ended_ms INTEGER,
   retried_ms INTEGER NOT NULL DEFAULT 0,
-  wake_at_ms INTEGER,              -- when its timeout or the wait of one of its tasks is due
+  wake_at_ms INTEGER,              -- when the timeout or the wait of a task is due
   last_task INTEGER,               -- the task that was scheduled last
   restless INTEGER NOT NULL DEFAULT 0,     -- number of tasks created since it last waited
   traceparent TEXT,                -- W3C trace context of the start request
@@ -96,8 +96,8 @@ CREATE TABLE turn (
   workflow INTEGER PRIMARY KEY,
   name TEXT NOT NULL,
   key TEXT NOT NULL,
-  place INTEGER,                   -- its place in the line of waiting workflows; NULL: it runs
-  asked BLOB                       -- JSON: the action to run when its turn comes; NULL: take the first step
+  place INTEGER,                   -- place in the line of waiting workflows; NULL: the workflow runs
+  asked BLOB                       -- JSON: the action to run when the turn comes; NULL: take the first step
 );
 CREATE INDEX turn_line ON turn (name, key, place);
 
@@ -116,7 +116,7 @@ CREATE TABLE workflow_data (
   reason TEXT,
   created_by TEXT,
   failed_task INTEGER,
-  started_by TEXT                  -- JSON: key and address of the client that started it; see audit
+  started_by TEXT                  -- JSON: key and address of the client that started the workflow
 );
 
 CREATE TABLE task (
@@ -159,7 +159,8 @@ CREATE TABLE task (
   step_line INTEGER,               -- the attempt that recorded the first durable step; its retries continue the line
   step_count INTEGER NOT NULL DEFAULT 0,   -- the recorded steps of the line, and their bytes
   step_bytes INTEGER NOT NULL DEFAULT 0,
-  suspended INTEGER NOT NULL DEFAULT 0     -- 1: the worker has returned the task until a step stops waiting
+  suspended INTEGER NOT NULL DEFAULT 0     -- 1: no worker holds the task until a step stops waiting; 2: a step has
+                                           -- stopped waiting while a worker held the task
 );
 CREATE INDEX task_ready ON task (queue, priority DESC, ready_since_ms, pk) WHERE ready_since_ms IS NOT NULL;
 CREATE INDEX task_wake ON task (wake_at_ms) WHERE wake_at_ms IS NOT NULL;
@@ -192,9 +193,9 @@ CREATE TABLE step (
   fingerprint TEXT NOT NULL,       -- the function and a digest of the arguments
   result BLOB,                     -- JSON: the result; of a failed step, the error
   started_ms INTEGER NOT NULL,
-  ended_ms INTEGER,                -- NULL: it waits
-  due_at_ms INTEGER,               -- when it stops waiting
-  workflow INTEGER                 -- the workflow that it has started
+  ended_ms INTEGER,                -- NULL: the step waits
+  due_at_ms INTEGER,               -- when the step stops waiting
+  workflow INTEGER                 -- the workflow that the step has started
 );
 CREATE UNIQUE INDEX step_key ON step (line, name, number);
 CREATE INDEX step_waiting ON step (line) WHERE ended_ms IS NULL;

@@ -33,7 +33,7 @@ VALUES (:line, :name, :number, :kind, :state, :fingerprint, :result, :started_ms
 UPDATE step SET state = ?, result = ?, ended_ms = ? WHERE pk = ?
 
 -- name: set workflow of step
--- Note which workflow a step has started.
+-- Record which workflow a step has started.
 UPDATE step SET workflow = ? WHERE line = ? AND name = ? AND number = ?
 
 -- name: forget step

@@ -14,7 +14,7 @@ FROM workflow_data d JOIN workflow w ON w.pk = d.pk WHERE d.pk = ?
 SELECT snapshot FROM workflow WHERE pk = ?
 
 -- name: used idempotency keys
--- Those of the given idempotency keys that workflows already use.
+-- The given idempotency keys that workflows already use.
 SELECT DISTINCT idempotency_key FROM workflow
 WHERE name = ? AND idempotency_key IN (SELECT value FROM json_each(?))
 
