@@ -18,7 +18,9 @@ class StepTooLarge(DurableError):
 
 
 class StepFailed(Exception):
-    """A step failed in an earlier attempt, with an exception that cannot be recreated from the record.
+    """A step failed with an exception that cannot be recreated from its record, or that is not an `Exception`.
+
+    Examples of the latter are SystemExit and KeyboardInterrupt, which would end the worker.
 
     Attributes:
         step: The name of the step.
@@ -33,7 +35,7 @@ class StepFailed(Exception):
         self.message = message
 
     def __str__(self) -> str:
-        return f"step {self.step} failed in an earlier attempt: {self.type_name}: {self.message}"
+        return f"step {self.step} failed: {self.type_name}: {self.message}"
 
 
 class CallFailed(Exception):

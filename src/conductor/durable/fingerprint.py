@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from enum import Enum
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
-
-from conductor.client.worker.output import read_object_fields
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 #: Values nested deeper than this are compared only by their types.
@@ -65,12 +64,31 @@ def _describe(value: object, depth: int) -> object:
     if inspect.isroutine(value) or isinstance(value, type):
         return get_function_name(value)
     try:
-        fields = read_object_fields(value)
+        fields = _read_fields(value)
         if fields is not None:
             return {_type_name(value): _describe(fields, depth + 1)}
         return msgspec.to_builtins(value)  # datetime, UUID, Decimal, bytes and the like
     except Exception:  # the code of the object may raise anything, and other objects cannot be compared
         return _type_name(value)
+
+
+def _read_fields(value: Any) -> dict[str, Any] | None:
+    """Return the fields of a dataclass, struct, attrs or pydantic instance; None for others.
+
+    The values are not converted to JSON, because the JSON of a set has the order of its hashes.
+    """
+    cls: Any = type(value)
+    if isinstance(value, msgspec.Struct):
+        names: Iterable[str] = cls.__struct_fields__
+    elif dataclasses.is_dataclass(cls):
+        names = [field.name for field in dataclasses.fields(cls)]
+    elif hasattr(cls, "__attrs_attrs__"):
+        names = [attribute.name for attribute in cls.__attrs_attrs__]
+    elif hasattr(cls, "__pydantic_serializer__"):
+        names = [*cls.model_fields, *(value.__pydantic_extra__ or ())]
+    else:
+        return None
+    return {name: getattr(value, name) for name in names}
 
 
 def _type_name(value: object) -> str:

@@ -24,7 +24,7 @@ import msgspec
 from conductor.client.context.task_context import CURRENT_CONTEXT, TaskCancelled, TaskContext
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.parameters import is_coroutine_function
-from conductor.durable.errors import DurableError, ReplayMismatch, StepTooLarge, Suspended
+from conductor.durable.errors import DurableError, ReplayMismatch, StepFailed, StepTooLarge, Suspended
 from conductor.durable.fingerprint import digest, get_function_name, make_fingerprint
 from conductor.durable.values import decode_result, encode_error, encode_result, make_error
 from conductor.protocol.steps import (
@@ -40,6 +40,13 @@ from conductor.protocol.steps import (
 #: A task is suspended only after the event loop has run this many rounds without a change, so that a branch that was
 #: just resumed can begin its next step.
 SETTLE_ROUNDS = 10
+
+#: On a replay, a step that its program had cancelled waits for its cancellation as long as in the first attempt, and
+#: this much longer.
+MAX_CANCELLATION_DELAY_S = 60.0
+
+#: The recorded type of the exception of a step that its program has cancelled.
+_CANCELLED = f"{asyncio.CancelledError.__module__}:{asyncio.CancelledError.__qualname__}"
 
 #: Whether the caller is inside a step. A step inside another step is not recorded on its own.
 _inside_step: ContextVar[bool] = ContextVar("conductor_inside_step", default=False)
@@ -89,12 +96,16 @@ class Options(NamedTuple):
 
 
 class Call(NamedTuple):
-    """An effect: call a function of the user."""
+    """An effect: call a function of the user.
+
+    `step` is the key of the step; empty outside a task, where the function may raise any exception.
+    """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     timeout_s: float | None
+    step: str = ""
 
 
 class Do(NamedTuple):
@@ -104,13 +115,6 @@ class Do(NamedTuple):
 
 
 Effects: TypeAlias = Generator[Call | Do, Any, Any]
-
-
-class _Failure(NamedTuple):
-    """A step that has failed in this attempt. It is recorded if the program continues with another step."""
-
-    step: Step
-    error: BaseException
 
 
 class _Wait(NamedTuple):
@@ -138,9 +142,11 @@ class DurableRun:
         self._unused: set[StepKey] = set()
         self._numbers: dict[str, int] = {}
         self._running: set[str] = set()
-        #: Failures of this attempt that may have to be recorded, and the exceptions of all failed steps.
-        self._failures: list[_Failure] = []
+        #: Failed steps of this attempt, which are recorded if the program continues with another step; and the
+        #: exceptions of all failed steps, in the order in which they were raised.
+        self._failures: list[Step] = []
         self._errors: dict[StepKey, BaseException] = {}
+        self._flushing: asyncio.Future[None] | None = None
         #: `_new_waits` are not recorded yet. `_waits` are all open waits.
         self._new_waits: list[Step] = []
         self._waits: dict[StepKey, _Wait] = {}
@@ -176,32 +182,27 @@ class DurableRun:
         try:
             known = self._find(key, StepKind.STEP, fingerprint)
             if known is not None:
+                if is_cancelled(known):
+                    yield Do(functools.partial(self._wait_for_cancellation, known))
                 if known.state is StepState.FAILED:
                     raise self._note_error(key, make_error(known))
                 return decode_result(known.result_json, function, known.key)
-            if self._failures or self._new_waits:
+            while self._failures or self._new_waits or self._flushing is not None:
                 yield Do(self._flush)
-            started_ms = _now_ms()
-            new = Step(name=name, number=key[1], fingerprint=fingerprint, started_at=started_ms)
-            for left in range(options.retries, -1, -1):
-                try:
-                    value = yield Call(function, args, kwargs, options.timeout_s)
-                    break
-                except (TaskCancelled, NonRetryableException) as error:
-                    self._note_failure(new, error)
-                    raise
-                except Exception as error:
-                    if not left:
-                        self._note_failure(new, error)
-                        raise
-                yield Do(functools.partial(asyncio.sleep, options.retry_delay_s))
-            encoded = encode_result(value, new.key)
-            if len(encoded) > MAX_STEP_BYTES:
-                raise StepTooLarge(
-                    f"the result of step {new.key} has {len(encoded)} bytes; the limit is {MAX_STEP_BYTES} per step; "
-                    "store large data elsewhere and return a reference to it"
-                )
-            result = decode_result(encoded, function, new.key)
+            new = Step(name=name, number=key[1], fingerprint=fingerprint, started_at=_now_ms())
+            call = Call(function, args, kwargs, options.timeout_s, new.key)
+            try:
+                value = yield from _call_with_retries(call, options)
+                encoded = encode_result(value, new.key)
+                if len(encoded) > MAX_STEP_BYTES:
+                    raise StepTooLarge(
+                        f"the result of step {new.key} has {len(encoded)} bytes; the limit is {MAX_STEP_BYTES} per "
+                        "step; store large data elsewhere and return a reference to it"
+                    )
+                result = decode_result(encoded, function, new.key)
+            except (Exception, asyncio.CancelledError) as error:
+                self._note_failure(new, error)
+                raise
             new.result = msgspec.Raw(encoded)
             yield Do(functools.partial(self._record, new))
             return result
@@ -238,8 +239,10 @@ class DurableRun:
         if self._recorded is None:
             yield Do(self._load)
         name = f"version {change}"
+        if (name, self._numbers.get(name, 0) + 1) not in self._unused:
+            yield Do(self._replay_other_branches)
         with self._lock:
-            is_new = (name, self._numbers.get(name, 0) + 1) in self._unused or not self._unused
+            is_new = not self._unused
         return (yield from self.step(lambda: is_new, (), {}, Options(name), ""))
 
     # -- the state ------------------------------------------------------------------------------------------------
@@ -297,18 +300,20 @@ class DurableRun:
         if isinstance(error, TaskCancelled):
             return
         with self._lock:
+            if self._is_closed:
+                return  # the attempt has ended, and its running steps were cancelled
             step.state, step.error = StepState.FAILED, encode_error(error)
-            self._failures.append(_Failure(step, error))
+            self._failures.append(step)
             self._errors[step.name, step.number] = error
 
-    def _note_error(self, key: StepKey, error: Exception) -> Exception:
+    def _note_error(self, key: StepKey, error: BaseException) -> BaseException:
         with self._lock:
             self._errors[key] = error
         return error
 
     def _take_unrecorded(self) -> list[Step]:
         with self._lock:
-            steps = [failure.step for failure in self._failures] + self._new_waits
+            steps = self._failures + self._new_waits
             self._failures, self._new_waits = [], []
         return steps
 
@@ -327,12 +332,25 @@ class DurableRun:
             self._recorded = {(step.name, step.number): step for step in steps}
             self._unused = set(self._recorded)
 
+    async def _replay_other_branches(self) -> None:
+        """Let parallel branches reach their recorded steps, so that `_unused` has only those after the caller."""
+        with self._lock:
+            self._active += 1
+            changes = self._changes
+        rounds = SETTLE_ROUNDS if self._unused else 0
+        while rounds:
+            await asyncio.sleep(0)
+            rounds = rounds - 1 if changes == self._changes else SETTLE_ROUNDS
+            changes = self._changes
+        with self._lock:
+            self._active -= 1
+
     async def _record(self, step: Step) -> None:
         if on_record is not None:
             on_record(self, step, False)
-        if self.is_suspended:
+        if self.is_suspended or self._is_closed:
             raise Suspended
-        await self._store.record([*self._take_unrecorded(), step])
+        await self._finish(asyncio.ensure_future(self._store.record([step])))
         if on_record is not None:
             on_record(self, step, True)
 
@@ -352,9 +370,45 @@ class DurableRun:
         raise Suspended
 
     async def _flush(self) -> None:
-        steps = self._take_unrecorded()
-        if steps:
-            await self._store.record(steps)
+        """Record failures and waits. All branches wait for the same request, so that none continues before it."""
+        if self._flushing is None:
+            steps = self._take_unrecorded()
+            if not steps:
+                return
+            self._flushing = asyncio.ensure_future(self._store.record(steps))
+            self._flushing.add_done_callback(self._end_flush)
+        await self._finish(self._flushing)
+
+    def _end_flush(self, _flushing: asyncio.Future[None]) -> None:
+        self._flushing = None
+
+    async def _finish(self, recording: asyncio.Future[None]) -> None:
+        """Wait for a record. If the program cancels the branch, raise the cancellation after the record.
+
+        Otherwise, the program could continue although the result of a completed step is lost.
+        """
+        cancelled: asyncio.CancelledError | None = None
+        while not recording.done():
+            try:
+                await asyncio.shield(recording)
+            except asyncio.CancelledError as error:
+                if self._is_closed:
+                    raise
+                cancelled = error
+            except BaseException:
+                if not recording.done():
+                    raise
+        if cancelled is not None and not recording.cancelled() and recording.exception() is None:
+            raise cancelled
+        recording.result()
+
+    async def _wait_for_cancellation(self, step: Step) -> None:
+        """Wait until the program cancels a step again that it had cancelled when the step was recorded."""
+        try:
+            await self._wait(step)
+        except asyncio.CancelledError as error:
+            self._note_error((step.name, step.number), error)
+            raise
 
     async def _wait(self, step: Step) -> None:
         """Wait until the step is over, or until all branches wait and the task is suspended."""
@@ -365,6 +419,9 @@ class DurableRun:
             # `wait_ms` of a recorded sleep is its remaining time, so the clocks of worker and server need not agree.
             begin_s = self._loaded_at_s if key in (self._recorded or {}) else loop.time()
             timer = loop.call_at(begin_s + step.wait_ms / 1000, _set_done, future)
+        elif step.kind is StepKind.STEP:  # it had been cancelled
+            ran_s = max(0, (step.ended_at or 0) - (step.started_at or 0)) / 1000
+            timer = loop.call_later(ran_s + MAX_CANCELLATION_DELAY_S, _set_not_cancelled, future, step.key)
         with self._lock:
             self._waits[key] = _Wait(step, future, timer)
             self._active -= 1
@@ -394,11 +451,12 @@ class DurableRun:
                 self.loop.call_soon(self._settle, rounds - 1, changes)
                 return
             self._is_settling = False
-            if self._active or not self._waits or self._is_closed:
+            waits = [wait for wait in self._waits.values() if wait.step.kind is not StepKind.STEP]
+            if self._active or not waits or self._is_closed:
                 if self._new_waits:  # another branch runs: record the waits now, because they begin now
                     self._spawn_flush()
                 return
-            if all(wait.future.done() for wait in self._waits.values()):
+            if all(wait.future.done() for wait in waits):
                 return
             self.is_suspended = True
             waits = list(self._waits.values())
@@ -440,9 +498,15 @@ class DurableRun:
         return await self._store.suspend(self._take_unrecorded())
 
     def forget_failures(self, error: BaseException) -> list[StepKey]:
-        """Forget the failed steps whose exceptions have ended the attempt, so that the next attempt runs them again."""
-        guilty = set(_list_causes(error))
-        keys = [key for key, failure in self._errors.items() if id(failure) in guilty]
+        """Forget the failed steps whose exceptions have ended the attempt, so that the next attempt runs them again.
+
+        Also forget the steps that the program has cancelled after such a failure: it may have cancelled them because of
+        the failure.
+        """
+        guilty, keys = set(_list_causes(error)), list[StepKey]()
+        for key, failure in self._errors.items():
+            if id(failure) in guilty or (keys and isinstance(failure, asyncio.CancelledError)):
+                keys.append(key)
         self._store.forget(keys)
         return keys
 
@@ -454,6 +518,18 @@ class DurableRun:
         """Return the recorded steps that the program has not reached."""
         with self._lock:
             return [step.key for key, step in (self._recorded or {}).items() if key in self._unused]
+
+
+def _call_with_retries(call: Call, options: Options) -> Effects:
+    for left in range(options.retries, -1, -1):
+        try:
+            return (yield call)
+        except (TaskCancelled, NonRetryableException):
+            raise
+        except Exception:
+            if not left:
+                raise
+        yield Do(functools.partial(asyncio.sleep, options.retry_delay_s))
 
 
 def _list_causes(error: BaseException | None) -> Generator[int, None, None]:
@@ -468,6 +544,21 @@ def _list_causes(error: BaseException | None) -> Generator[int, None, None]:
         pending.append(one.__cause__)
         if isinstance(one, BaseExceptionGroup):
             pending += one.exceptions
+
+
+def is_cancelled(step: Step) -> bool:
+    """Return whether the program had cancelled a step, for example because another branch of a TaskGroup had failed."""
+    return step.error is not None and step.error.type == _CANCELLED
+
+
+def _set_not_cancelled(future: asyncio.Future[None], key: str) -> None:
+    if not future.done():
+        future.set_exception(
+            ReplayMismatch(
+                f"step {key} was cancelled by the program in an earlier attempt, and now the program does not cancel "
+                "it. Cancel a step only because of recorded steps and waits; limit its duration with timeout_s="
+            )
+        )
 
 
 def _set_done(future: asyncio.Future[None]) -> None:
@@ -521,11 +612,41 @@ async def _call(call: Call) -> Any:
     try:
         async with asyncio.timeout(call.timeout_s):
             if is_coroutine_function(call.function):
-                return await call.function(*call.args, **call.kwargs)
+                return await _await_call(call, call.function(*call.args, **call.kwargs))
             value = await asyncio.to_thread(_call_function, call)
-            return await value if inspect.isawaitable(value) else value
+            return await _await_call(call, value) if inspect.isawaitable(value) else value
     finally:
         _inside_step.reset(token)
+
+
+async def _await_call(call: Call, awaitable: Awaitable[Any]) -> Any:
+    task = asyncio.current_task()
+    try:
+        return await awaitable
+    except Exception:
+        raise
+    except BaseException as error:
+        if not call.step or _is_from_outside(error, task):
+            raise
+        raise _make_step_failed(call, error) from error
+
+
+def _is_from_outside(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
+    """Return whether an error was thrown into a coroutine, because its task is cancelled or the event loop ends."""
+    if isinstance(error, asyncio.CancelledError):
+        return task is None or task.cancelling() > 0
+    if isinstance(error, GeneratorExit):
+        try:
+            return asyncio.current_task() is not task
+        except RuntimeError:  # no loop is running any more
+            return True
+    return False
+
+
+def _make_step_failed(call: Call, error: BaseException) -> StepFailed:
+    """Return an `Exception` for another exception of a function, which could end the event loop of the worker."""
+    described = encode_error(error)
+    return StepFailed(call.step, described.type, described.message)
 
 
 def drive_sync(effects: Effects, loop: asyncio.AbstractEventLoop | None) -> Any:
@@ -558,7 +679,7 @@ def _call_sync(call: Call) -> Any:
     token = _inside_step.set(True)
     try:
         value = _call_function(call)
-        return asyncio.run(_wait_for(value)) if inspect.isawaitable(value) else value
+        return asyncio.run(_await_call(call, value)) if inspect.isawaitable(value) else value
     finally:
         _inside_step.reset(token)
 
@@ -569,10 +690,12 @@ def _call_function(call: Call) -> Any:
     except StopIteration as error:
         # A future cannot hold a StopIteration, so the task would wait forever. Raise what coroutines raise.
         raise RuntimeError("the function of a step raised StopIteration") from error
-
-
-async def _wait_for(value: Awaitable[Any]) -> Any:
-    return await value
+    except Exception:
+        raise
+    except BaseException as error:
+        if not call.step:
+            raise
+        raise _make_step_failed(call, error) from error
 
 
 # -- the run of the current task --------------------------------------------------------------------------------------

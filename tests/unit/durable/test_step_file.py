@@ -75,8 +75,10 @@ def test_wait_for_needs_a_coordinator(conductor_stub: ConductorStub) -> None:
     assert files() == []
 
 
-@pytest.mark.parametrize("torn", [False, True])
-def test_a_retry_takes_over_the_steps_of_the_attempt_before(conductor_stub: ConductorStub, torn: bool) -> None:
+@pytest.mark.parametrize("before, after", [(b"", b""), (b"", b"00000000 {"), (b"00000000 {\n", b"00")])
+def test_a_retry_takes_over_the_steps_of_the_attempt_before(
+    conductor_stub: ConductorStub, before: bytes, after: bytes
+) -> None:
     calls: list[int] = []
 
     async def program() -> dict[str, Any]:
@@ -89,8 +91,7 @@ def test_a_retry_takes_over_the_steps_of_the_attempt_before(conductor_stub: Cond
     first = conductor_stub.add_task("program", {})
     run(conductor_stub, program, 1)
     (path,) = files()
-    if torn:
-        path.write_bytes(path.read_bytes() + b"00000000 {")
+    path.write_bytes(before + path.read_bytes() + after)  # damaged lines do not hide the others
     conductor_stub.add_task("program", {}, retried_task_id=first)
     run(conductor_stub, program, 2)
     assert [result["status"] for result in conductor_stub.results] == ["FAILED", "COMPLETED"]

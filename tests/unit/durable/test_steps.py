@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import subprocess
 import sys
@@ -15,10 +16,14 @@ import pytest
 
 from conductor import durable
 from conductor.client.http.models.task_def import TaskDef
+from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
 from conductor.client.workflow import ConductorWorkflow
 from conductor.client.workflow.task.simple_task import SimpleTask
+from conductor.durable import ReplayMismatch
+from conductor.durable import run as durable_run
 from conductor.durable import sync as blocking
+from conductor.testing.replay import MemorySteps, run_to_end
 
 RETRIES = TaskDef(retry_count=3, retry_delay_seconds=0)
 
@@ -129,6 +134,180 @@ def test_a_step_whose_iterator_is_empty_fails_instead_of_waiting_forever(run_wor
         assert (task.status, "raised StopIteration" in task.reason_for_incompletion) == ("FAILED", True)
 
 
+def test_a_caught_error_in_the_result_of_a_step_is_recorded(run_workflow: Any) -> None:
+    calls = Calls()
+
+    def charge() -> object:
+        calls.note("charge")
+        return object()
+
+    async def program() -> dict[str, Any]:
+        try:
+            await durable.step(charge)
+        except NonRetryableException:
+            await durable.step(calls.note, "invoice", name="invoice")
+        await durable.sleep(days=1)
+        return {}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.skip(days=1).status == "COMPLETED"
+    assert calls == ["charge", "invoice"]
+
+
+class Killed(BaseException):
+    """An exception that `except Exception` does not catch."""
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, Killed])
+def test_a_step_that_raises_no_exception_class_fails_and_its_failure_is_recorded(
+    run_workflow: Any, error: type[BaseException]
+) -> None:
+    calls, names = Calls(), Calls()
+
+    def charge() -> None:
+        calls.note("charge")
+        raise error("boom")
+
+    async def charge_async() -> None:
+        charge()
+
+    async def program() -> dict[str, Any]:
+        for number, function in enumerate((charge, charge_async)):
+            found = await asyncio.gather(
+                durable.step(function, name=f"charge-{number}"),
+                durable.step(calls.note, "other", name=f"other-{number}"),
+                return_exceptions=True,
+            )
+            names.note(str(found[0]))
+        await durable.sleep(days=1)
+        return {}
+
+    def blocking_program() -> dict[str, Any]:
+        for number, function in enumerate((charge, charge_async)):
+            try:
+                blocking.step(function, name=f"charge-{number}")
+            except durable.StepFailed as failure:
+                names.note(str(failure))
+        blocking.sleep(days=1)
+        return {}
+
+    for function in (program, blocking_program):
+        calls.clear()
+        names.clear()
+        run = run_workflow(one_task(), workers=[worker(function)])
+        assert run.skip(days=1).status == "COMPLETED"
+        assert calls.count("charge") == 2
+        texts = [f"step charge-{number} failed: {error.__module__}:{error.__qualname__}: boom" for number in (0, 1)]
+        assert names == texts * 2
+
+
+def test_a_step_that_the_program_has_cancelled_does_not_run_again(run_workflow: Any) -> None:
+    calls = Calls()
+
+    async def charge() -> None:
+        calls.note("charge")
+        await asyncio.sleep(60)
+
+    async def charge_later() -> None:
+        await durable.sleep(hours=1, name="before-charge")
+        await durable.step(charge)
+
+    async def fail_later() -> None:
+        await durable.sleep(hours=1, name="before-failure")
+        raise RuntimeError("too late")
+
+    async def program() -> dict[str, Any]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail_later())
+                group.create_task(charge_later())
+        except* RuntimeError:
+            await durable.step(calls.note, "invoice", name="invoice")
+        await durable.sleep(days=1)
+        return {}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.skip(hours=1).skip(days=1).output == {}
+    assert calls == ["charge", "invoice"]
+
+
+def test_a_cancelled_step_runs_again_if_the_failure_that_cancelled_it_is_forgotten(run_workflow: Any) -> None:
+    calls, begun = Calls(), asyncio.Event()
+
+    async def load() -> None:
+        if calls.note("load") and calls.count("load") == 1:
+            await begun.wait()
+            raise RuntimeError("try again")
+
+    async def charge() -> str:
+        begun.set()
+        if calls.note("charge") and calls.count("charge") == 1:
+            await asyncio.sleep(60)
+        return "charged"
+
+    async def program() -> dict[str, Any]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(durable.step(load))
+                charged = group.create_task(durable.step(charge))
+        except* RuntimeError:
+            await durable.step(calls.note, "clean up", name="clean-up")
+            raise
+        return {"charge": charged.result()}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.output == {"charge": "charged"}
+    assert sorted(calls) == ["charge", "charge", "clean up", "load", "load"]
+
+
+def test_a_step_that_is_cancelled_while_it_is_recorded_does_not_run_again() -> None:
+    calls, attempts = Calls(), Calls()
+    branches: list[asyncio.Task[Any]] = []
+
+    def cancel_branch(_run: durable_run.DurableRun, step: Any, is_recorded: bool) -> None:
+        if step.name == "charge" and not is_recorded:
+            branches[-1].cancel()
+
+    async def program() -> int:
+        branches.append(asyncio.create_task(durable.step(calls.note_async, "charge", name="charge")))
+        await asyncio.wait(branches[-1:])
+        await durable.step(calls.note, "invoice", name="invoice")
+        if len(attempts.note(1) and attempts) == 1:
+            await durable.sleep(days=1)
+        return len(attempts)
+
+    durable_run.on_record = cancel_branch
+    try:
+        assert asyncio.run(run_to_end(program, MemorySteps())) == 2
+    finally:
+        durable_run.on_record = None
+    assert branches[0].cancelled()
+    assert calls == ["charge", "invoice"]
+
+
+def test_a_replay_that_does_not_cancel_a_cancelled_step_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_run, "MAX_CANCELLATION_DELAY_S", 0.0)
+    attempts, store = Calls(), MemorySteps()
+
+    async def charge() -> None:
+        await asyncio.sleep(60)
+
+    async def program() -> None:
+        branch = asyncio.create_task(durable.step(charge))
+        await asyncio.sleep(0.01)
+        if len(attempts.note(1) and attempts) > 1:
+            await branch
+        branch.cancel()
+        await asyncio.wait([branch])
+        await durable.step(str, 1, name="after")
+        raise RuntimeError("try again")
+
+    with pytest.raises(RuntimeError):
+        asyncio.run(run_to_end(program, store))
+    with pytest.raises(ReplayMismatch, match="step charge was cancelled by the program in an earlier attempt"):
+        asyncio.run(run_to_end(program, store))
+
+
 def test_an_exception_that_ends_the_attempt_is_not_recorded(run_workflow: Any) -> None:
     calls = Calls()
 
@@ -210,6 +389,54 @@ def test_version_tells_old_runs_from_new_ones(run_workflow: Any) -> None:
         return {"old": is_changed, "new": await durable.version("fix-8")}
 
     assert run_workflow(one_task(), workers=[worker(program)]).output == {"old": False, "new": True}
+
+
+def test_version_is_true_in_a_branch_although_other_branches_replay(run_workflow: Any) -> None:
+    found = Calls()
+
+    async def ship() -> None:
+        await durable.sleep(hours=1, name="ship")
+        found.note(await durable.version("fix-7"))
+
+    async def program() -> dict[str, Any]:
+        await asyncio.gather(ship(), durable.sleep(days=1, name="bill"))
+        return {}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.skip(hours=1).skip(days=1).status == "COMPLETED"
+    assert found == [True, True]
+
+
+def test_any_callable_can_be_a_step(run_workflow: Any) -> None:
+    class Unhashable:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __call__(self, number: int) -> int:
+            self.calls += 1
+            return 2 * number
+
+    class AsyncUnhashable(Unhashable):
+        async def __call__(self, number: int) -> int:  # type: ignore[override]
+            return super().__call__(number)
+
+    attempts, plain, coroutine = Calls(), Unhashable(), AsyncUnhashable()
+
+    async def program() -> dict[str, Any]:
+        found = [
+            await durable.step(plain, 1, name="plain"),
+            await durable.step(coroutine, 2, name="coroutine"),
+            await durable.step(functools.partial(plain, 3), name="partial"),
+            await durable.step(functools.partial(coroutine, number=4), name="coroutine-partial"),
+        ]
+        if len(attempts.note(1) and attempts) < 2:
+            raise RuntimeError("try again")
+        return {"found": found}
+
+    assert run_workflow(one_task(), workers=[worker(program)]).output == {"found": [2, 4, 6, 8]}
+    assert (plain.calls, coroutine.calls) == (2, 2)
 
 
 def test_outside_a_task_steps_are_plain_calls() -> None:

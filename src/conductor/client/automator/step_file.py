@@ -1,8 +1,8 @@
 """Keeps the durable steps of a running task in a file, for servers that have no place for steps.
 
 The journal directory has one such file per task. The file survives the death of the process, but not the loss of the
-machine. Each line has a checksum; an incomplete last line is ignored. A retry takes over the file of the attempt before
-it.
+machine. Each line has a checksum; incomplete and damaged lines are removed. A retry takes over the file of the attempt
+before it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from conductor.protocol.steps import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from conductor.client.automator.running_task import RunningTask
     from conductor.client.http.async_api_client import AsyncApiClient
     from conductor.common.clock import Clock
@@ -96,22 +98,28 @@ class StepFile:
         return [msgspec.structs.replace(step) for step in self._steps.values()]
 
     def _read(self) -> None:
-        """Read the file, and cut off an incomplete last line."""
+        """Read the file, and remove damaged lines from it. The steps of all other lines were recorded."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
             return
-        good = 0
+        good: list[bytes] = []
         for line in data.splitlines(keepends=True):
             step = _read_line(line)
-            if step is None:
-                break
-            good += len(line)
-            self._steps[step.name, step.number] = step
-        self._size = good
-        if good < len(data):
-            logger.warning("Steps file ends with an incomplete line: path=%s bytes=%d", self._path, len(data) - good)
-            os.truncate(self._path, good)
+            if step is not None:
+                good.append(line)
+                self._steps[step.name, step.number] = step
+        self._size = sum(map(len, good))
+        if self._size < len(data):
+            removed = len(data) - self._size
+            logger.warning("Removed damaged lines from a steps file: path=%s bytes=%d", self._path, removed)
+            self._rewrite(good)
+
+    def _rewrite(self, lines: Iterable[bytes]) -> None:
+        new = self._path.with_suffix(".new")
+        new.touch(mode=0o600)
+        new.write_bytes(b"".join(lines))
+        new.replace(self._path)
 
     def _append(self, steps: list[Step]) -> None:
         """Append steps with one write, which survives the death of the process."""
@@ -180,9 +188,7 @@ class StepFile:
         for key in known:
             del self._steps[key]
         if known:
-            new = self._path.with_suffix(".new")
-            new.write_bytes(b"".join(map(_make_line, self._steps.values())))
-            new.replace(self._path)
+            self._rewrite(map(_make_line, self._steps.values()))
 
     def remove(self) -> None:
         """Remove the file of a task that has ended."""

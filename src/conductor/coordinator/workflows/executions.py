@@ -44,6 +44,7 @@ from conductor.coordinator.store.statements import (
 )
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import is_fault_of_file
+from conductor.coordinator.tasks import task_steps
 from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.task_queue import TaskQueue
 from conductor.coordinator.tasks.task_report import NewWait, Report
@@ -230,10 +231,18 @@ class Executions:
                 f"Workflow {tx.ids.workflow(row.pk)} is not in RUNNING state (current: {row.status}), "
                 "so it accepts no messages"
             )
-        message_id = messages.add(tx, row.pk, payload)
-        self.on_message(tx, row.pk, messages.name_of(payload))
+        name = messages.name_of(payload)
+        message_id = messages.add(tx, row.pk, payload, is_awaited=self._is_awaited(tx, row.pk, name))
+        self.on_message(tx, row.pk, name)
         self.advance(tx, [row.pk])
         return message_id
+
+    def _is_awaited(self, tx: Tx, workflow: int, name: str | None) -> bool:
+        """Return whether a durable step waits for a message with this name."""
+        if name is None:
+            return False
+        tasks = self.get_cached(tx, workflow).queued.values()
+        return any(task_steps.find_message_wait(tx, task.row, name) is not None for task in tasks)
 
     def _give_message(self, tx: Tx, workflow: int, name: str | None) -> None:
         """Give a message that was just stored to the first task with a durable step that waits for its name."""

@@ -48,8 +48,15 @@ from conductor.coordinator.workflows.state import Message
 MAX_BATCH_BYTES = MAX_VALUE_BYTES - 64 * 1024
 
 
-def add(tx: Tx, workflow: int, payload: dict[str, Any]) -> str:
+def add(tx: Tx, workflow: int, payload: dict[str, Any], *, is_awaited: bool = False) -> str:
     """Add a message to a workflow, and return the id of the message.
+
+    Args:
+        tx: The transaction.
+        workflow: The key of the workflow.
+        payload: The message.
+        is_awaited: Whether a task takes the message in this transaction, so that the message needs no place in the
+            queue.
 
     Raises:
         ApiError: The message is too large (413), or the workflow has too many messages (429).
@@ -61,7 +68,7 @@ def add(tx: Tx, workflow: int, payload: dict[str, Any]) -> str:
             f"the message has {len(encoded)} bytes, and at most {MAX_MESSAGE_BYTES} are allowed; "
             "store the data elsewhere, and send a reference to it",
         )
-    queue = tx.first(MESSAGE_QUEUE, workflow)
+    queue = None if is_awaited else tx.first(MESSAGE_QUEUE, workflow)
     if queue is not None and (queue.number >= MAX_MESSAGES or queue.payload_bytes + len(encoded) > MAX_MESSAGES_BYTES):
         raise ApiError(
             429,

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from conductor.coordinator.limits import MAX_MESSAGES
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.lookup import find_workflow, remove_workflow
 from conductor.coordinator.tasks import task_steps
 from conductor.coordinator.tasks.task_report import Outcome, Report
-from conductor.coordinator.workflows import workflow_actions
+from conductor.coordinator.workflows import executions, workflow_actions
 from conductor.protocol.steps import MAX_STEP_BYTES, MAX_STEP_BYTES_PER_TASK, MAX_STEPS_PER_TASK
 from conductor.protocol.wire import Verdict
 from tests.unit.coordinator.core_harness import Harness, Task, simple
@@ -257,8 +258,8 @@ class TestWaiting:
         assert message.startswith("workflow child.1/")
         assert message.endswith("no paper'")
         suspend(harness, woken)
-        executions = harness.core.workflows.executions
-        harness.store.call(lambda tx: executions.remove(tx, find_workflow(tx, second["workflowInstanceId"])))
+        actions = harness.core.workflows.executions
+        harness.store.call(lambda tx: actions.remove(tx, find_workflow(tx, second["workflowInstanceId"])))
         assert "the workflow was removed" in harness.poll_one()["steps"][1]["error"]["message"]
 
     @pytest.mark.parametrize("suspended", [True, False])
@@ -288,6 +289,37 @@ class TestWaiting:
         suspend(harness, retry, wait("child", "WORKFLOW", result={}))
         harness.report(harness.poll_one("child_work"))
         assert harness.poll_one()["steps"][1]["state"] == "DONE"
+
+    def test_a_retry_calls_a_workflow_again_that_is_only_marked_to_end_with_its_parent(
+        self, harness: Harness, task: Task, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        harness.workflow_def("child", simple("child_work"))
+        suspend(harness, task, step("a"), wait("child", "WORKFLOW", result={}))
+        child, workflow_id = harness.poll_one("child_work"), task["workflowInstanceId"]
+        with monkeypatch.context() as patch:
+            patch.setattr(executions, "STEPS_PER_TRANSACTION", 0)  # as in a tree with many sub-workflows
+            harness.act(workflow_id, workflow_actions.terminate, reason="enough")
+        assert harness.workflow(child["workflowInstanceId"])["status"] == "RUNNING"
+        harness.act(workflow_id, workflow_actions.retry)
+        harness.settle()
+        assert harness.workflow(child["workflowInstanceId"])["status"] == "TERMINATED"
+        retry = harness.poll_one()
+        assert [one["name"] for one in retry["steps"]] == ["a"]
+        suspend(harness, retry, wait("child", "WORKFLOW", result={}))
+        harness.report(harness.poll_one("child_work"))
+        assert harness.poll_one()["steps"][1]["state"] == "DONE"
+
+    def test_a_message_that_a_step_waits_for_needs_no_place_in_a_full_queue(self, harness: Harness, task: Task) -> None:
+        suspend(harness, task, wait("approval", "MESSAGE"))
+        workflow_id = task["workflowInstanceId"]
+        for _ in range(MAX_MESSAGES):
+            self._message(harness, workflow_id, name="other")
+        with pytest.raises(ApiError, match="that no task has taken"):
+            self._message(harness, workflow_id, name="other")
+        self._message(harness, workflow_id, name="approval", n=7)
+        assert harness.poll_one()["steps"][0]["result"] == {"name": "approval", "n": 7}
+        with pytest.raises(ApiError, match="that no task has taken"):
+            self._message(harness, workflow_id, name="approval")  # no step waits for a second one
 
     def test_a_suspended_task_without_waits_is_ready_and_one_of_an_ended_workflow_stays_ended(
         self, harness: Harness, task: Task

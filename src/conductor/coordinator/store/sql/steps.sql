@@ -41,9 +41,14 @@ UPDATE step SET workflow = ? WHERE line = ? AND name = ? AND number = ?
 DELETE FROM step WHERE line = ? AND name = ? AND number = ? AND state = 'FAILED'
 
 -- name: forget ended calls
--- Remove the calls whose workflows have ended only because their parent had ended, so that a retry calls them again.
+-- Remove the calls whose workflows have ended, or are marked to end, only because their parent had ended, so that a
+-- retry calls them again.
 DELETE FROM step
-WHERE line = ? AND kind = 'WORKFLOW' AND state = 'FAILED' AND CAST(result AS TEXT) LIKE '{"type":"EndedWithParent"%'
+WHERE line = ? AND kind = 'WORKFLOW'
+AND (
+  state = 'FAILED' AND CAST(result AS TEXT) LIKE '{"type":"EndedWithParent"%'
+  OR ended_ms IS NULL AND workflow IN (SELECT workflow FROM termination)
+)
 
 -- name: remove steps
 -- Remove the steps of a line.
