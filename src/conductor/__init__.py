@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from conductor.client.worker.worker_loader import scan_for_workers as scan_for_workers
     from conductor.client.worker.worker_task import worker_task as worker_task
 
-#: Name to the module under `conductor.client` that has it.
+#: Exported name → the module under `conductor.client` that defines it.
 _HOMES = {
     "ApiException": "http.async_rest",
     "AuthenticationSettings": "configuration.settings.authentication_settings",

@@ -196,7 +196,11 @@ def unreachable_error(configuration: Configuration, error: TransportError) -> Us
 
 
 def make_configuration(url: str | None, **more: Any) -> Configuration:
-    """Return the configuration for a URL, by default that of the environment. Raise UserError for an invalid value."""
+    """Return the configuration for a URL; without a URL, the configuration from the environment variables.
+
+    Raises:
+        UserError: A value is invalid.
+    """
     from conductor.client.configuration.configuration import Configuration
 
     if not url and not os.environ.get("CONDUCTOR_SERVER_URL"):

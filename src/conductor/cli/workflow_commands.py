@@ -269,7 +269,7 @@ def _heading(found: WorkflowReport) -> list[Line]:
     return [Line("", "", title), Line("  ", "  ", Text(escape(", ".join(facts)))), Line("  ", "  ", reason)]
 
 
-#: The longest result of a step in the list.
+#: The results of steps are cut to this length in the list.
 MAX_RESULT_CHARS = 80
 
 

@@ -38,7 +38,7 @@ MAX_PAGE = 1000
 #: Longer names and worker ids are cut. Both can come from a path or a query, which have up to 64 KB.
 MAX_NAME_CHARS = 500
 #: The largest number of entries that one transaction removes.
-REMOVED_PER_STEP = 500
+REMOVED_PER_TRANSACTION = 500
 #: The retention looks for old entries at least this often.
 MAX_SLEEP_S = 3600.0
 #: The pause after a failed attempt to remove entries.
@@ -119,7 +119,7 @@ def read_of_workflow(tx: Tx, workflow_id: str, size: int) -> AuditPage:
     found = [*tx.rows(AUDIT_OF_WORKFLOW, pk, _check_size(size)), *tx.rows(START_OF_WORKFLOW, pk)]
     if not found:
         find_workflow(tx, workflow_id)
-    return AuditPage([_entry(tx, row) for row in found])
+    return AuditPage([_make_entry(tx, row) for row in found])
 
 
 def read_page(tx: Tx, before: str | None, size: int, action: str | None, key: str | None) -> AuditPage:
@@ -145,7 +145,7 @@ def read_page(tx: Tx, before: str | None, size: int, action: str | None, key: st
     for _, is_start, row in tagged:
         if len(page) == size:
             return AuditPage(page, f"{at_ms}.{entry}.{workflow}")
-        page.append(_entry(tx, row))
+        page.append(_make_entry(tx, row))
         if is_start:
             workflow = row.pk
         else:
@@ -169,7 +169,7 @@ def _read_cursor(text: str | None) -> tuple[int, int, int]:
     return at_ms, entry, workflow
 
 
-def _entry(tx: Tx, row: AuditRow) -> AuditEntry:
+def _make_entry(tx: Tx, row: AuditRow) -> AuditEntry:
     key, address = msgspec.json.decode(row.actor, type=tuple[str | None, str])
     return AuditEntry(
         at_ms=row.at_ms,
@@ -199,7 +199,7 @@ class AuditRetention:
     async def sweep(self) -> float:
         """Remove old entries. Return the seconds until the next sweep."""
         try:
-            while await self._store.write(self._remove_batch) == REMOVED_PER_STEP:
+            while await self._store.write(self._remove_batch) == REMOVED_PER_TRANSACTION:
                 pass
             oldest_ms: int | None = await self._store.write(lambda tx: tx.first(OLDEST_AUDIT))
         except StoreError as error:
@@ -211,4 +211,4 @@ class AuditRetention:
         return min(max(1.0, due_s), MAX_SLEEP_S)
 
     def _remove_batch(self, tx: Tx) -> int:
-        return tx.run(FORGET_AUDIT, tx.now_ms - int(self._keep_s * 1000), REMOVED_PER_STEP)
+        return tx.run(FORGET_AUDIT, tx.now_ms - int(self._keep_s * 1000), REMOVED_PER_TRANSACTION)

@@ -688,7 +688,8 @@ def _call_function(call: Call) -> Any:
     try:
         return call.function(*call.args, **call.kwargs)
     except StopIteration as error:
-        # A future cannot hold a StopIteration, so the task would wait forever. Raise what coroutines raise.
+        # A future cannot hold a StopIteration, so the task would wait forever. Raise a RuntimeError instead, as
+        # coroutines do.
         raise RuntimeError("the function of a step raised StopIteration") from error
     except Exception:
         raise

@@ -13,7 +13,7 @@ MAX_TOKEN_CHARS = 96
 
 
 def choose_newer_token(known: str | None, heard: str) -> str | None:
-    """Return the token to remember: of two tokens of one lineage the newer one, otherwise `heard`."""
+    """Return the newer of two tokens of one lineage. If the lineages differ, return `heard`, if it can be a token."""
     if len(heard) > MAX_TOKEN_CHARS or not heard.isascii() or not heard.isprintable():
         return known
     same_lineage = known is not None and known[:LINEAGE_CHARS] == heard[:LINEAGE_CHARS]

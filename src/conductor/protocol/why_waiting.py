@@ -20,7 +20,7 @@ from conductor.protocol.wire import PROCESS_DEATH
 
 #: A queue without a poll for this long has no workers, because a long poll lasts at most five seconds.
 UNPOLLED_MS = 10_000
-#: A longer reason is cut in the sentence.
+#: A reason is cut to this length when it becomes part of a sentence.
 MAX_REASON_CHARS = 160
 #: A sentence lists at most this many names.
 MAX_NAMES = 3

@@ -48,7 +48,7 @@ class ReportRules:
         task_id = body.get("taskId") if isinstance(body, dict) else None
         try:
             if not isinstance(body, dict):
-                raise self.malformed("A report is a JSON object")
+                raise self.malformed("A report must be a JSON object")
             answer = self.process(body)
         except StubError as error:
             return {"verdict": str(Verdict.REJECTED), "taskId": task_id, **error.to_dict()}

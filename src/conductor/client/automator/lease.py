@@ -296,7 +296,7 @@ class LeaseKeeper:
         """Stop the work; on the workers' event loop."""
         if not running.stop(Stop.LOST, reason):
             return
-        logger.warning("Lost the lease of the task: %s; its result is discarded %s", reason, running.label)
+        logger.warning("Lost the lease of the task, so its result is discarded: %s %s", reason, running.label)
         self._events.emit(TaskLeaseLost, *running.about, reason)
 
     async def _send_logs(self, running: RunningTask) -> None:

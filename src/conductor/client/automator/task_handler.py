@@ -117,7 +117,7 @@ class TaskHandler:
         self._hub: Any = None
         self._supervisor: Supervisor | None = None
         self._at_exit: Finalize | None = None
-        # Resolved here, too, so that an invalid value raises here and not in a worker process.
+        # The options are resolved here, too, so that an invalid value raises an error here and not in a worker process.
         self._configs = [resolve_config(worker, options) for worker in self.workers]
         self._grace_s = longest_grace_s(self._configs)
 

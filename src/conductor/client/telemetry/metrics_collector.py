@@ -243,7 +243,7 @@ class _Series(dict[str | tuple[str, ...], T]):
         if isinstance(labels, str):
             series = self[labels] = self._make((labels,))
             return series
-        # After MAX_LABEL_VALUES second labels for the same first label, further second labels become OTHER.
+        # Each first label has at most MAX_LABEL_VALUES different second labels. Further second labels become OTHER.
         seen = {known[1] for known in self if known[0] == labels[0]}
         if len(seen) >= MAX_LABEL_VALUES and labels[1] not in seen:
             labels = (labels[0], OTHER, *labels[2:])

@@ -164,7 +164,7 @@ class MetricsWriter:
         self._failing = False
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that writes the metrics."""
         self._thread = threading.Thread(target=self._run, name="conductor-metrics", daemon=True)
         self._thread.start()
 

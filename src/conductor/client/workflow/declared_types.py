@@ -73,7 +73,7 @@ class DeclaredInputs:
 
     @property
     def required(self) -> Sequence[str]:
-        """The names of the inputs without which the workflow does not start."""
+        """The names of the required inputs."""
         return () if self.value_type is None else self.value_type.schema.get("required", ())
 
     def make_schema(self, workflow_name: str) -> SchemaDef | None:

@@ -145,13 +145,13 @@ def find_likely_mistakes(definition: JsonObject, prefix: str = "") -> Iterator[D
     for task in tasks:
         yield from _find_field_mistakes(task, prefix)
         yield from _find_type_mistake(task, prefix)
-    for sequence in _sequences(definition["tasks"]):
+    for sequence in _walk_sequences(definition["tasks"]):
         for task, following in zip_longest(sequence, sequence[1:]):
             yield from _find_missing_join(task, following, prefix)
         for before, task in zip([None, *sequence], sequence, strict=False):
             yield from _find_unknown_joined(before, task, refs, prefix)
     yield from _find_undeclared_inputs(definition, tasks, prefix)
-    for place, inline in _inline_definitions(tasks, prefix):
+    for place, inline in _find_inline_definitions(tasks, prefix):
         yield from find_likely_mistakes(inline, place)
 
 
@@ -192,7 +192,7 @@ def find_scripts(definition: JsonObject, prefix: str = "") -> Iterator[Script]:
         for name, language, text, program in texts:
             if isinstance(text, str) and text.strip() and not _needs_no_check(text, language):
                 yield Script(place + name, language, program.format(text))
-    for place, inline in _inline_definitions(tasks, prefix):
+    for place, inline in _find_inline_definitions(tasks, prefix):
         yield from find_scripts(inline, place)
 
 
@@ -232,12 +232,12 @@ def _find_type_mistake(task: JsonObject, prefix: str) -> Iterator[DefinitionProb
 
 def find_similar(name: str, known: Iterable[str]) -> str | None:
     """Return the most similar of the first `MAX_NAMES_COMPARED` known names, without regard to case and underscores."""
-    matcher = SequenceMatcher(None, "", _letters(name[:MAX_NAME_CHARS]), autojunk=False)
+    matcher = SequenceMatcher(None, "", _normalize_name(name[:MAX_NAME_CHARS]), autojunk=False)
     best, best_ratio = None, SIMILAR_RATIO
     for one in islice(known, MAX_NAMES_COMPARED):
-        if len(name) >= MIN_NAME_CHARS and _is_one_letter_away(_letters(name), _letters(one)):
+        if len(name) >= MIN_NAME_CHARS and _is_one_letter_away(_normalize_name(name), _normalize_name(one)):
             return one
-        matcher.set_seq1(_letters(one[:MAX_NAME_CHARS]))
+        matcher.set_seq1(_normalize_name(one[:MAX_NAME_CHARS]))
         # `real_quick_ratio` and `quick_ratio` are upper bounds of `ratio`, and much cheaper.
         if matcher.real_quick_ratio() >= best_ratio and matcher.quick_ratio() >= best_ratio:
             ratio = matcher.ratio()
@@ -246,8 +246,8 @@ def find_similar(name: str, known: Iterable[str]) -> str | None:
 
 
 def _find_one_letter_away(kind: str) -> str | None:
-    plain = _letters(kind)
-    return next((one for one in TASK_TYPES if _is_one_letter_away(plain, _letters(one))), None)
+    plain = _normalize_name(kind)
+    return next((one for one in TASK_TYPES if _is_one_letter_away(plain, _normalize_name(one))), None)
 
 
 def _is_one_letter_away(one: str, other: str) -> bool:
@@ -260,7 +260,7 @@ def _is_one_letter_away(one: str, other: str) -> bool:
     return is_swapped or first[1:] == second[1:] or first[1:] == second or first == second[1:]
 
 
-def _letters(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return name.replace("_", "").replace("-", "").replace(" ", "").lower()
 
 
@@ -292,12 +292,12 @@ def _find_unknown_joined(
             yield DefinitionProblem(f"{prefix}{task['taskReferenceName']}.joinOn", message)
 
 
-def _sequences(tasks: list[JsonObject]) -> Iterator[list[JsonObject]]:
+def _walk_sequences(tasks: list[JsonObject]) -> Iterator[list[JsonObject]]:
     """Return every sequence of tasks: the top-level one, and the cases, branches and loop bodies inside tasks."""
     yield tasks
     for task in tasks:
         for sequence in inner_sequences(task):
-            yield from _sequences(list(map(dict, sequence)))
+            yield from _walk_sequences(list(map(dict, sequence)))
 
 
 # -- inputs --------------------------------------------------------------------------------------------------------
@@ -311,12 +311,12 @@ def _find_undeclared_inputs(
     Many authors list only some inputs in `inputParameters`, so an unlisted name alone is not reported. It is reported
     if a schema names the inputs, if a listed name is similar, or if a listed name is never read.
     """
-    listed, has_schema = _declared_inputs(definition)
+    listed, has_schema = _find_declared_inputs(definition)
     if not listed:
         return
     template = definition.get("inputTemplate")
     declared = listed | template.keys() if isinstance(template, dict) else listed
-    reads = dict(_input_reads(definition, tasks))
+    reads = dict(_find_input_reads(definition, tasks))
     has_unread = reads.pop(_WHOLE_INPUT, None) is None and not listed <= reads.keys()
     for name, where in islice(reads.items(), MAX_NAMES_COMPARED):
         meant = find_similar(name, declared)
@@ -326,7 +326,7 @@ def _find_undeclared_inputs(
             yield DefinitionProblem(prefix + where, message)
 
 
-def _declared_inputs(definition: JsonObject) -> tuple[set[str], bool]:
+def _find_declared_inputs(definition: JsonObject) -> tuple[set[str], bool]:
     """Return the names of the declared inputs, and whether a schema declares them."""
     schema = definition.get("inputSchema")
     if isinstance(schema, dict):
@@ -337,7 +337,7 @@ def _declared_inputs(definition: JsonObject) -> tuple[set[str], bool]:
     return ({name for name in names if isinstance(name, str)} if isinstance(names, list) else set()), False
 
 
-def _input_reads(definition: JsonObject, tasks: list[JsonObject]) -> Iterator[tuple[str, str]]:
+def _find_input_reads(definition: JsonObject, tasks: list[JsonObject]) -> Iterator[tuple[str, str]]:
     """Return the name of each input that an expression reads, and its place."""
     for task in tasks:
         for field in ("inputParameters", "items", "subWorkflowParam", "sink"):
@@ -345,14 +345,14 @@ def _input_reads(definition: JsonObject, tasks: list[JsonObject]) -> Iterator[tu
             if field == "subWorkflowParam" and isinstance(template, dict):
                 template = {**template, "workflowDefinition": None}
             for where, text in find_expressions(template, path):
-                if (name := _input_name(text)) is not None:
+                if (name := _read_input_name(text)) is not None:
                     yield name, where
     for where, text in find_expressions(definition.get("outputParameters"), "outputParameters"):
-        if (name := _input_name(text)) is not None:
+        if (name := _read_input_name(text)) is not None:
             yield name, where
 
 
-def _input_name(text: str) -> str | None:
+def _read_input_name(text: str) -> str | None:
     """Return the name of the input that an expression reads, `_WHOLE_INPUT` for all of it, or None."""
     try:
         steps = parse_path(text)
@@ -364,7 +364,7 @@ def _input_name(text: str) -> str | None:
     return steps[2] if is_input and isinstance(steps[2], str) else None
 
 
-def _inline_definitions(tasks: Iterable[Mapping[str, Json]], prefix: str) -> Iterator[tuple[str, JsonObject]]:
+def _find_inline_definitions(tasks: Iterable[Mapping[str, Json]], prefix: str) -> Iterator[tuple[str, JsonObject]]:
     """Return the inline definitions of sub-workflows, each with the prefix for the paths of its problems."""
     for task in tasks:
         parameters = task.get("subWorkflowParam")

@@ -458,7 +458,8 @@ class Connection(asyncio.Protocol):
         if self._answering is None:
             self._close_after_input()
         elif not self._answering.body.is_complete:
-            self._answering.client_disconnected()  # its body stays incomplete, so it gets the parse error
+            # The body of the request stays incomplete, so the parse error is the answer to this request.
+            self._answering.client_disconnected()
         else:
             self._answering.client_fell_silent()
 

@@ -61,7 +61,9 @@ class KeyRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
         if self.task_types is not None and Role.WORKER not in self.roles:
             raise bad_request("task types limit the role worker, which this key does not have")
         if self.task_types == [] or "" in (self.task_types or ()):
-            raise bad_request("task types must be named; leave them out to allow all")
+            raise bad_request(
+                "taskTypes needs at least one name, and no empty one; leave taskTypes out to allow all task types"
+            )
         if self.task_types is not None and {Role.OPERATOR, Role.ADMIN} & set(self.roles):
             raise bad_request("task types limit only workers; a key with role operator or admin may report every task")
         if Role.METRICS in self.roles and len(set(self.roles)) > 1:

@@ -73,19 +73,19 @@ class Tokens:
         if token.startswith(STATIC_PREFIX):
             identity = self._keys.find_static(token)
             if identity is None or identity.secret is None:
-                raise _invalid()
+                raise _make_invalid_token_error()
             return identity, self._end_ms(identity.secret, 2**62)
         number, _, rest = token.partition(".")
         expires, _, signature = rest.partition(".")
         if not (_is_number(number) and _is_number(expires)):
-            raise _invalid()
+            raise _make_invalid_token_error()
         identity = self._keys.identity(int(number))
         if identity is None:
             # Clients renew their token on EXPIRED_TOKEN, which succeeds if they have a newer secret of the key.
             raise ApiError(401, "the key of the token was revoked, or its secret was replaced", code="EXPIRED_TOKEN")
         expected = self._sign(int(number), int(expires))
         if not hmac.compare_digest(signature.encode(), expected.encode()):
-            raise _invalid()
+            raise _make_invalid_token_error()
         return identity, self._end_ms(int(number), int(expires) * 1000)
 
     def _end_ms(self, secret: int, expires_ms: int) -> int:
@@ -123,5 +123,5 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
 
 
-def _invalid() -> ApiError:
+def _make_invalid_token_error() -> ApiError:
     return ApiError(401, f"this coordinator requires a token in header {AUTH_HEADER}", code="INVALID_TOKEN")

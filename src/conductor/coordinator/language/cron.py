@@ -84,12 +84,12 @@ class Cron:
             raise CronError(f"cron expression {expression!r} has {len(fields)} fields, not 6: {wanted}")
         second, minute, hour, day, month, weekday = fields
         try:
-            self._seconds = sorted(_numbers(second, _SECOND))
-            self._minutes = sorted(_numbers(minute, _MINUTE))
-            self._hours = sorted(_numbers(hour, _HOUR))
-            self._months = _numbers(month, _MONTH)
-            self._days_of_month = _days_of_month(day)
-            self._days_of_week = _days_of_week(weekday)
+            self._seconds = sorted(_parse_numbers(second, _SECOND))
+            self._minutes = sorted(_parse_numbers(minute, _MINUTE))
+            self._hours = sorted(_parse_numbers(hour, _HOUR))
+            self._months = _parse_numbers(month, _MONTH)
+            self._days_of_month = _parse_days_of_month(day)
+            self._days_of_week = _parse_days_of_week(weekday)
         except CronError as error:
             raise CronError(f"cron expression {expression!r}: {error}") from None
         self._first_time = time(self._hours[0], self._minutes[0], self._seconds[0])
@@ -196,13 +196,13 @@ def _end_of_offset(at_s: int, offset_s: int, zone: tzinfo) -> int:
 # -- fields
 
 
-def _numbers(text: str, field: _Field) -> set[int]:
+def _parse_numbers(text: str, field: _Field) -> set[int]:
     """Return the numbers of a field with lists, ranges and steps."""
     found: set[int] = set()
     for part in text.split(","):
         span, slash, step = part.partition("/")
         first, last = _parse_range(span, field, has_step=bool(slash))
-        width = _number(step, field) if slash else 1
+        width = _parse_number(step, field) if slash else 1
         if width < 1:
             raise CronError(f"the step in {part!r} ({field.name}) must be 1 or more")
         found.update(range(first, last + 1, width))
@@ -223,13 +223,13 @@ def _parse_range(text: str, field: _Field, *, has_step: bool) -> tuple[int, int]
 
 
 def _parse_in_range(text: str, field: _Field) -> int:
-    number = _number(text, field)
+    number = _parse_number(text, field)
     if not field.least <= number <= field.most:
         raise CronError(f"{field.name} must be from {field.least} to {field.most}, not {text!r}")
     return number
 
 
-def _number(text: str, field: _Field) -> int:
+def _parse_number(text: str, field: _Field) -> int:
     if text.upper() in field.words:
         return field.words[text.upper()]
     if not re.fullmatch(r"\+?[0-9]{1,4}", text):
@@ -237,37 +237,37 @@ def _number(text: str, field: _Field) -> int:
     return int(text)
 
 
-def _days_of_month(text: str) -> _Days:
+def _parse_days_of_month(text: str) -> _Days:
     if text == "?":
         text = "*"
-    parts = [_day_part(part) for part in text.split(",")]
+    parts = [_parse_day_part(part) for part in text.split(",")]
     return lambda year, month: {day for part in parts for day in part(year, month)}
 
 
-def _day_part(text: str) -> _Days:
+def _parse_day_part(text: str) -> _Days:
     upper = text.upper()
     if upper == "LW":
-        return lambda year, month: [_working_day(year, month, _length(year, month))]
+        return lambda year, month: [_find_working_day(year, month, _count_days(year, month))]
     if match := re.fullmatch(r"L(?:-([0-9]{1,2}))?", upper):
         back = int(match[1] or 0)
         if match[1] is not None and not 1 <= back <= 30:
             raise CronError(f"{text!r} (day of month) must be from L-1 to L-30")
-        return lambda year, month: [_length(year, month) - back] if _length(year, month) > back else []
+        return lambda year, month: [_count_days(year, month) - back] if _count_days(year, month) > back else []
     if upper.endswith("W"):
         near = _parse_in_range(upper[:-1], _DAY)
-        return lambda year, month: [_working_day(year, month, near)] if near <= _length(year, month) else []
-    numbers = _numbers(text, _DAY)
-    return lambda year, month: [day for day in numbers if day <= _length(year, month)]
+        return lambda year, month: [_find_working_day(year, month, near)] if near <= _count_days(year, month) else []
+    numbers = _parse_numbers(text, _DAY)
+    return lambda year, month: [day for day in numbers if day <= _count_days(year, month)]
 
 
-def _days_of_week(text: str) -> _Days:
+def _parse_days_of_week(text: str) -> _Days:
     if text == "?":
         text = "*"
-    parts = [_weekday_part(part) for part in text.split(",")]
+    parts = [_parse_weekday_part(part) for part in text.split(",")]
     return lambda year, month: {day for part in parts for day in part(year, month)}
 
 
-def _weekday_part(text: str) -> _Days:
+def _parse_weekday_part(text: str) -> _Days:
     name, hash_, which = text.partition("#")
     if hash_:
         weekday = _to_calendar_weekday(_parse_in_range(name, _WEEKDAY))
@@ -277,7 +277,7 @@ def _weekday_part(text: str) -> _Days:
     if len(text) > 1 and text[-1] in "lL":
         last = _to_calendar_weekday(_parse_in_range(text[:-1], _WEEKDAY))
         return lambda year, month: _days_with_weekday(year, month, last)[-1:]
-    weekdays = {_to_calendar_weekday(number) for number in _numbers(text, _WEEKDAY)}
+    weekdays = {_to_calendar_weekday(number) for number in _parse_numbers(text, _WEEKDAY)}
     return lambda year, month: [day for weekday in weekdays for day in _days_with_weekday(year, month, weekday)]
 
 
@@ -295,15 +295,15 @@ def _days_with_weekday(year: int, month: int, weekday: int) -> list[int]:
     return list(range(1 + (weekday - first_weekday) % 7, length + 1, 7))
 
 
-def _length(year: int, month: int) -> int:
+def _count_days(year: int, month: int) -> int:
     return calendar.monthrange(year, month)[1]
 
 
-def _working_day(year: int, month: int, day: int) -> int:
+def _find_working_day(year: int, month: int, day: int) -> int:
     """Return the nearest day from Monday to Friday in the same month."""
     weekday = calendar.weekday(year, month, day)
     if weekday == _SUNDAY:
-        return day + 1 if day < _length(year, month) else day - 2
+        return day + 1 if day < _count_days(year, month) else day - 2
     if weekday == _SUNDAY - 1:
         return day - 1 if day > 1 else day + 2
     return day

@@ -212,7 +212,8 @@ class _Resolver:
         if not has_secret:
             return "".join(map(self.part_text, parts))
         texts = []
-        # Neighbouring parts are escaped together: `$` at the end of one and `{` at the start of the next are `${`, too.
+        # Neighbouring parts are joined before they are escaped, because `$` at the end of one part and `{` at the start
+        # of the next also form `${`.
         for is_secret, run in groupby(parts, lambda part: isinstance(part, _Expression) and part.names_secret):
             text = "".join(map(self.part_text, run))
             texts.append(text if is_secret else text.replace("${", "$${"))

@@ -21,7 +21,7 @@ from conductor.coordinator.store.database_file import (
     check,
     refusal,
 )
-from conductor.coordinator.store.online_backup import BESIDE
+from conductor.coordinator.store.online_backup import SIDE_FILE_SUFFIXES
 from conductor.coordinator.store.statements import RESTORED_STATE, SECRET, RestoredState
 
 #: The suffix of the database that a restore replaces.
@@ -219,12 +219,12 @@ def _move_aside(database: Path) -> Path | None:
     has_old = database.exists() and database.stat().st_size > 0
     replaced = database.with_name(database.name + REPLACED_SUFFIX)
     if has_old:
-        for suffix in BESIDE:
+        for suffix in SIDE_FILE_SUFFIXES:
             Path(f"{replaced}{suffix}").unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
             Path(f"{database}-wal").rename(f"{replaced}-wal")
         database.rename(replaced)
-    for suffix in BESIDE:
+    for suffix in SIDE_FILE_SUFFIXES:
         Path(f"{database}{suffix}").unlink(missing_ok=True)
     return replaced if has_old else None
 

@@ -51,7 +51,7 @@ class SecretMask:
     def __init__(self, received: Mapping[str, str]) -> None:
         self._values = {value: secret_placeholder(name) for name, value in received.items() if value}
         #: Form of a value in lower case → placeholder.
-        self._forms = {_lower_ascii(form): mask for value, mask in self._values.items() for form in _forms(value)}
+        self._forms = {_lower_ascii(form): mask for value, mask in self._values.items() for form in _list_forms(value)}
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -138,7 +138,7 @@ class SecretMask:
     @functools.cached_property
     def _fragments(self) -> set[str]:
         """Every run of `MIN_FRAGMENT_CHARS` characters of a value and of its JSON."""
-        texts = {text for value in self._values for text in (value, *_json_forms(value))}
+        texts = {text for value in self._values for text in (value, *_list_json_forms(value))}
         size = MIN_FRAGMENT_CHARS
         return {text[at : at + size] for text in texts for at in range(len(text) - size + 1)}
 
@@ -148,7 +148,7 @@ def _lower_ascii(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
-def _forms(value: str) -> set[str]:
+def _list_forms(value: str) -> set[str]:
     """Return a value and the forms in which a task may return it."""
     if len(value) < MIN_CHARS:
         return {value}
@@ -159,19 +159,19 @@ def _forms(value: str) -> set[str]:
         texts |= {misread} if len(misread.replace("\ufffd", "")) >= MIN_CHARS else set()
     forms = set(texts)
     for text in texts:
-        forms |= {*_json_forms(text), repr(text)[1:-1], html.escape(text), quote_plus(text)}
+        forms |= {*_list_json_forms(text), repr(text)[1:-1], html.escape(text), quote_plus(text)}
         forms |= {quote(text, safe=safe) for safe in _URI_SAFE}
-    forms |= {again for form in set(forms) for again in _json_forms(form)}
-    forms |= {form for form in _base64_forms(value.encode()) if len(form) > MIN_FRAGMENT_CHARS}
+    forms |= {again for form in set(forms) for again in _list_json_forms(form)}
+    forms |= {form for form in _list_base64_forms(value.encode()) if len(form) > MIN_FRAGMENT_CHARS}
     return forms
 
 
-def _json_forms(text: str) -> tuple[str, ...]:
+def _list_json_forms(text: str) -> tuple[str, ...]:
     written, ascii_only = json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
     return written, ascii_only, written.replace("/", "\\/"), ascii_only.replace("/", "\\/")
 
 
-def _base64_forms(value: bytes) -> Iterator[str]:
+def _list_base64_forms(value: bytes) -> Iterator[str]:
     """Return the base64 characters that depend only on the value, for each of the three possible alignments."""
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + value).decode()

@@ -83,13 +83,13 @@ class CommitPacer:
         if first is None:
             return []
         jobs = first
-        while len(jobs) < MAX_CALLERS and (more := self._queued(jobs)):
+        while len(jobs) < MAX_CALLERS and (more := self._take_more(jobs)):
             jobs += more
         self._expected = max(len(jobs), self._expected - 1)
         shared = [jobs[start : start + MAX_CALLERS] for start in range(0, len(jobs), MAX_CALLERS)]
         return [part for group in shared for part in _split_off_polls(group)]
 
-    def _queued(self, jobs: list[Job[Any]]) -> list[Job[Any]]:
+    def _take_more(self, jobs: list[Job[Any]]) -> list[Job[Any]]:
         """Return more queued jobs, or an empty list. Wait a moment if expected callers are missing."""
         missing = self._expected >= MIN_CALLERS_TO_WAIT and len(jobs) < min(self._expected, ENOUGH_CALLERS)
         wait_s = SHARED_COMMIT_WAIT_S if missing and all(job.work <= MAX_COST_WITH_POLLS for job in jobs) else 0.0

@@ -48,7 +48,8 @@ class EpochFence:
         if match is None or match[1] != self._lineage:
             return
         number, started_ms = int(match[2], 16), int(match[3], 16)
-        # The signature is compared last, because almost all tokens are not newer than the one of this coordinator.
+        # The signature is compared last, because nearly every token is older than the one of this coordinator, or equal
+        # to it.
         if (number, started_ms) <= self._own or not hmac.compare_digest(token, self._make(number, started_ms)):
             return
         self.reason = (

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 #: The suffix of the file with the time of the last backup.
 BACKUP_TIME_SUFFIX = "-backup"
 #: The suffixes of the files that SQLite and the coordinator create next to a database.
-BESIDE = ("-wal", "-shm", "-journal", "-step", "-reserve")
+SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal", "-step", "-reserve")
 
 
 def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | None = None) -> int:
@@ -107,7 +107,7 @@ def _refusal(database: Path, copy: Path, error: sqlite3.Error) -> StoreRefused:
     return StoreRefused(f"{database} cannot be copied to {copy}: {error}; make room or choose another file")
 
 
-def _numbered(copy: Path, number: int) -> Path:
+def _make_numbered_path(copy: Path, number: int) -> Path:
     return copy.with_name(f"{copy.name}.{number}")
 
 
@@ -115,14 +115,14 @@ def _shift_copies(copy: Path, keep: int) -> None:
     """Rename each older copy to the next number. Copies are removed only after the new one is in place."""
     if copy.exists():
         for number in range(keep - 1, 0, -1):
-            if _numbered(copy, number).exists():
-                _numbered(copy, number).rename(_numbered(copy, number + 1))
-        copy.rename(_numbered(copy, 1))
+            if _make_numbered_path(copy, number).exists():
+                _make_numbered_path(copy, number).rename(_make_numbered_path(copy, number + 1))
+        copy.rename(_make_numbered_path(copy, 1))
 
 
 def _remove_old(copy: Path, keep: int) -> None:
     number = keep
-    while (old := _numbered(copy, number)).exists():
+    while (old := _make_numbered_path(copy, number)).exists():
         old.unlink()
         number += 1
 
@@ -145,7 +145,7 @@ def _check_place(database: Path, copy: Path, *, replace: bool) -> None:
 
 
 def _copy(database: Path, copy: Path) -> None:
-    with contextlib.closing(_source(database)) as source, contextlib.closing(sqlite3.connect(copy)) as target:
+    with contextlib.closing(_open_source(database)) as source, contextlib.closing(sqlite3.connect(copy)) as target:
         if source.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise StoreRefused(f"{database} is not the database of a coordinator; name one with --database")
         # Copy all pages in one read, which does not block the writer. SQLite restarts a copy in several reads after
@@ -158,7 +158,7 @@ def _copy(database: Path, copy: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _source(database: Path) -> sqlite3.Connection:
+def _open_source(database: Path) -> sqlite3.Connection:
     """Open the database for reading. Keep its -wal file, which the next start after a crash needs."""
     has_log = Path(f"{database}-wal").exists()
     mode = "ro" if has_log else "rw"  # without a -wal file SQLite creates one, which needs write access
@@ -170,7 +170,7 @@ def _source(database: Path) -> sqlite3.Connection:
 def _remove_unfinished(copy: Path) -> None:
     """Remove the files of backups that were killed. A running backup holds a lock on its file."""
     for left in copy.parent.glob(f"{glob.escape(copy.name)}.unfinished-*"):
-        if left.name.endswith(BESIDE):
+        if left.name.endswith(SIDE_FILE_SUFFIXES):
             continue
         with contextlib.suppress(OSError), left.open("rb") as file:
             if try_lock(file.fileno()):
@@ -179,5 +179,5 @@ def _remove_unfinished(copy: Path) -> None:
 
 
 def _remove_beside(file: Path) -> None:
-    for suffix in BESIDE:
+    for suffix in SIDE_FILE_SUFFIXES:
         Path(f"{file}{suffix}").unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from conductor.coordinator.store.writer import Store, StoreError
 logger = logging.getLogger(__name__)
 
 #: The maximum number of workflows that one transaction removes.
-STEP = 50
+REMOVED_PER_TRANSACTION = 50
 #: The retention waits this long after a workflow has ended, so that it removes several workflows at once.
 SETTLE_S = 60.0
 
@@ -60,7 +60,7 @@ class Retention:
     async def sweep(self) -> float | None:
         """Remove all workflows that exceed the limits. Return the seconds until the next one is too old, or None."""
         try:
-            while await self._store.write(self.step) == STEP:
+            while await self._store.write(self.step) == REMOVED_PER_TRANSACTION:
                 pass
             oldest_ms: int | None = await self._store.write(lambda tx: tx.first(OLDEST_ENDED))
         except StoreError as error:
@@ -71,12 +71,12 @@ class Retention:
         return max(0.0, self._limits.age_s - (self._clock.wall_ms() - oldest_ms) / 1000)
 
     def step(self, tx: Tx) -> int:
-        """Remove up to `STEP` workflows. Return how many."""
+        """Remove up to `REMOVED_PER_TRANSACTION` workflows. Return how many."""
         found = []
         if self._limits.age_s is not None:
-            found = tx.rows(ENDED_BEFORE, tx.now_ms - int(self._limits.age_s * 1000), STEP)
+            found = tx.rows(ENDED_BEFORE, tx.now_ms - int(self._limits.age_s * 1000), REMOVED_PER_TRANSACTION)
         if self._limits.count is not None and not found:
-            found = tx.rows(ENDED_BEYOND, STEP, self._limits.count)
+            found = tx.rows(ENDED_BEYOND, REMOVED_PER_TRANSACTION, self._limits.count)
         for workflow in found:
             remove_workflow(tx, workflow)
         return len(found)

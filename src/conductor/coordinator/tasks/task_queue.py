@@ -244,7 +244,7 @@ class TaskQueue:
             return _reject_unknown_lease(task_id, report.lease_id)
         if not _is_open(tx, row, lease_no):
             # If a committed report ended the lease, the worker has only missed the answer to that report.
-            own_report = _reports_of(task.data).get(str(lease_no)) if lease_no == row.lease_no else None
+            own_report = _read_reports(task.data).get(str(lease_no)) if lease_no == row.lease_no else None
             if own_report is not None and own_report[1] == Verdict.COMMITTED:
                 return Outcome(task_id, Verdict.COMMITTED)
             return Outcome(task_id, Verdict.CANCELLED, 409, LEASE_OVER)
@@ -289,7 +289,7 @@ class TaskQueue:
             return _reject_unknown_lease(task_id, lease_id)
         if report.status is None:
             return Outcome(task_id, Verdict.REJECTED, 400, "a report needs a status")
-        reports, number = _reports_of(task.data), str(lease_no)
+        reports, number = _read_reports(task.data), str(lease_no)
         earlier = reports.get(number)
         if earlier is not None:
             return _repeat_verdict(task_id, report, earlier)
@@ -531,7 +531,7 @@ class TaskQueue:
         tx.notes.count((TASKS_ENDED_TOTAL.name, task.name, status))
 
     def announce_ready(self, tx: Tx, queue: int | None) -> None:
-        """Note that a task of this queue can be polled after the commit."""
+        """Wake parked polls of this queue after the commit, because one of its tasks is ready."""
         found = None if queue is None else tx.cached_first(QUEUE_OF, queue)
         if found is not None:
             tx.notes.add_ready(found.task_type, found.domain)
@@ -591,7 +591,7 @@ class TaskQueue:
 
 def update_task_and_wake(tx: Tx, workflow: CachedWorkflow, task: CachedTask, **columns: Any) -> None:
     """Set columns of a task, and compute the time of its next deadline for the timer."""
-    wake_at_ms = _next_wake(msgspec.structs.replace(task.row, **columns))
+    wake_at_ms = _find_next_wake(msgspec.structs.replace(task.row, **columns))
     tx.notes.add_wake(wake_at_ms)
     workflow.update_task(tx, task, **columns, wake_at_ms=wake_at_ms)
 
@@ -635,13 +635,13 @@ class _PassedDeadline(NamedTuple):
     is_lease: bool = False
 
 
-def _next_wake(row: TaskRow) -> int | None:
+def _find_next_wake(row: TaskRow) -> int | None:
     """Return the nearest deadline of a task, or None."""
-    deadlines = [at for at in (row.due_at_ms, row.lease_until_ms, *_timeouts(row)) if at is not None]
+    deadlines = [at for at in (row.due_at_ms, row.lease_until_ms, *_find_timeouts(row)) if at is not None]
     return min(deadlines, default=None)
 
 
-def _timeouts(row: TaskRow) -> tuple[int | None, int | None, int | None]:
+def _find_timeouts(row: TaskRow) -> tuple[int | None, int | None, int | None]:
     """Return the times of the total, task and poll timeouts. After a logged alert, all are None."""
     if row.alerted or row.queue is None:
         return None, None, None
@@ -655,24 +655,28 @@ def _timeouts(row: TaskRow) -> tuple[int | None, int | None, int | None]:
 def _find_passed_deadline(row: TaskRow, task_def: TaskDef, tx: Tx) -> _PassedDeadline | None:
     """Return the first deadline, in Conductor's order, that has passed."""
     now_ms = tx.now_ms
-    total_at, task_at, poll_at = _timeouts(row)
+    total_at, task_at, poll_at = _find_timeouts(row)
     if total_at is not None and now_ms >= total_at:
-        return _PassedDeadline(f"totalTimeout: {row.total_timeout_ms // 1000} {_exceeded(tx, row, task_def.name)}")
+        return _PassedDeadline(
+            f"totalTimeout: {row.total_timeout_ms // 1000} {_describe_exceeded(tx, row, task_def.name)}"
+        )
     if task_at is not None and now_ms >= task_at:
         return _PassedDeadline(_timeout_reason(tx, row, task_def.name))
     if poll_at is not None and now_ms >= poll_at:
-        return _PassedDeadline(f"pollTimeout: {row.poll_timeout_ms // 1000} {_exceeded(tx, row, task_def.name)}")
+        return _PassedDeadline(
+            f"pollTimeout: {row.poll_timeout_ms // 1000} {_describe_exceeded(tx, row, task_def.name)}"
+        )
     if row.lease_until_ms is not None and now_ms >= row.lease_until_ms:
-        reason = f"responseTimeout: {row.response_timeout_ms // 1000} {_exceeded(tx, row, task_def.name)}"
+        reason = f"responseTimeout: {row.response_timeout_ms // 1000} {_describe_exceeded(tx, row, task_def.name)}"
         return _PassedDeadline(reason, is_lease=True)
     return None
 
 
 def _timeout_reason(tx: Tx, row: TaskRow, name: str) -> str:
-    return f"Task timed out after {row.timeout_ms // 1000} seconds: timeout {_exceeded(tx, row, name)}"
+    return f"Task timed out after {row.timeout_ms // 1000} seconds: timeout {_describe_exceeded(tx, row, name)}"
 
 
-def _exceeded(tx: Tx, row: TaskRow, name: str) -> str:
+def _describe_exceeded(tx: Tx, row: TaskRow, name: str) -> str:
     return f"exceeded for the taskId: {tx.ids.task(row.pk)} with Task Definition: {name}"
 
 
@@ -725,7 +729,7 @@ def _add_former_worker(row: TaskRow, successor: str | None) -> str | None:
     return _encode([*known, row.worker_id]).decode()
 
 
-def _reports_of(data: TaskData) -> dict[str, tuple[str, str]]:
+def _read_reports(data: TaskData) -> dict[str, tuple[str, str]]:
     """Return the reports of a task, as a map from lease number to (report id, verdict)."""
     return _decode_reports(data.reports) if data.reports else {}
 

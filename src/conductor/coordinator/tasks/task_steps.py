@@ -126,7 +126,7 @@ def _check_step(step: Step) -> None:
         problem = "a sleep needs waitMs"
     error = step.error or StepError("", "")
     try:
-        # These parts are raw JSON, which the decoder of the request did not check.
+        # The result and the parts of the error are raw JSON, which the decoder of the request did not check.
         for part in (step.result_json, raw_bytes(error.args), raw_bytes(error.attributes)):
             if part:
                 msgspec.json.decode(part)

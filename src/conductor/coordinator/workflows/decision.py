@@ -30,7 +30,7 @@ class SubWorkflowStart(Struct, frozen=True, kw_only=True):
     #: Whether the inline definition is data. False if the definition of the parent contains it.
     definition_is_data: bool = False
     input: dict[str, Any] = {}
-    #: None for the domains of the parent.
+    #: None to use the domains of the parent.
     task_to_domain: dict[str, str] | None = None
     priority: int | None = None
     #: If a workflow with this name and key exists, the strategy decides whether the task uses it.

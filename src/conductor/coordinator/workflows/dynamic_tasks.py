@@ -90,14 +90,16 @@ def _make_alike(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]
             "inputParameters": parameters,
         }
         if workflow is not None:
-            task["subWorkflowParam"] = _sub_workflow(workflow, given.get("forkTaskWorkflowVersion"), one)
+            task["subWorkflowParam"] = _make_sub_workflow_parameters(
+                workflow, given.get("forkTaskWorkflowVersion"), one
+            )
         if node.optional:
             task["optional"] = True
         made.append(task)
     return made
 
 
-def _sub_workflow(name: Any, version: Any, one: Any) -> dict[str, Any]:
+def _make_sub_workflow_parameters(name: Any, version: Any, one: Any) -> dict[str, Any]:
     parameters = {"name": name, "version": int(version) if str(version).isdecimal() else None}
     if isinstance(one, dict) and isinstance(one.get("taskToDomain"), dict):
         parameters["taskToDomain"] = one["taskToDomain"]
@@ -112,12 +114,13 @@ def _read_tasks_and_inputs(node: TaskNode, given: Mapping[str, Any]) -> list[dic
     tasks, inputs = given.get(named), given.get(str(node.task.get("dynamicForkTasksInputParamName")))
     if not isinstance(tasks, list) or not all(_has_reference(task) for task in tasks):
         raise FlowError(
-            f"Input '{named}' is invalid. Cannot deserialize a list of Workflow Tasks from '{shorten(_java(tasks))}'"
+            f"Input '{named}' is invalid. Cannot deserialize a list of Workflow Tasks from "
+            f"'{shorten(_format_null(tasks))}'"
         )
     if not isinstance(inputs, dict):
         raise FlowError(
             "Input to the dynamically forked tasks is not a map -> expecting a map of K,V  but found "
-            f"{shorten(_java(inputs))}"
+            f"{shorten(_format_null(inputs))}"
         )
     inputs = _as_literal(inputs)
     return [_with_input(task, inputs.get(task["taskReferenceName"])) for task in _check_number(node, tasks)]
@@ -130,7 +133,7 @@ def _read_task_list(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, 
     tasks = found.get("dynamicTasks") if isinstance(found, dict) else None
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise FlowError(
-            f"Dynamic tasks could not be created. The value of {_java(named)} from task's input "
+            f"Dynamic tasks could not be created. The value of {_format_null(named)} from task's input "
             f"{shorten(dict(given))} has no dynamic tasks to be scheduled"
         )
     return [
@@ -186,7 +189,7 @@ def _with_type(task: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _java(value: Any) -> Any:
+def _format_null(value: Any) -> Any:
     """Return "null" for None, as Conductor's messages do."""
     return "null" if value is None else value
 

@@ -319,10 +319,10 @@ class Effects:
         if task.type in SYSTEM_TASKS:
             domain = system_domain(task.type)
         else:
-            domain = self._domain(tx, task.name, state.task_to_domain) if state.task_to_domain else ""
+            domain = self._choose_domain(tx, task.name, state.task_to_domain) if state.task_to_domain else ""
         return _QueueOfTask(*get_queue_keys(tx, task.name, domain, task_def), task.name, domain)
 
-    def _domain(self, tx: Tx, task_type: str, task_to_domain: Mapping[str, str]) -> str:
+    def _choose_domain(self, tx: Tx, task_type: str, task_to_domain: Mapping[str, str]) -> str:
         """Return the first listed domain that was polled recently; the last domain if none was."""
         listed = task_to_domain.get(task_type) or task_to_domain.get("*")
         if not listed:
@@ -424,7 +424,7 @@ class Effects:
         before = StoredTasks(tx, live).state(task)
         after = after_sub_workflow(
             before,
-            title=_title(tx, child),
+            title=_format_title(tx, child),
             status=child.status,
             output=output,
             reason=data.reason,
@@ -536,7 +536,7 @@ class Effects:
         live, task = tx.cache.get_task(tx, parent.workflow, parent.pk)
         before = StoredTasks(tx, live).state(task)
         after = after_sub_workflow(
-            before, title=_title(tx, row), status=row.status, output=output, reason=reason, now_ms=tx.now_ms
+            before, title=_format_title(tx, row), status=row.status, output=output, reason=reason, now_ms=tx.now_ms
         )
         self._update(tx, live, task, after)
         return [parent.workflow]
@@ -597,7 +597,7 @@ class Effects:
         if child.status == WorkflowStatus.COMPLETED:
             self._end_wait(tx, live, step, _encode(output))
         else:
-            message = f"workflow {_title(tx, child)} is {child.status}: {find_innermost_reason(reason)}"
+            message = f"workflow {_format_title(tx, child)} is {child.status}: {find_innermost_reason(reason)}"
             has_ended_with_parent = child.status == WorkflowStatus.TERMINATED and live.row.terminal
             error_type = task_steps.ENDED_WITH_PARENT if has_ended_with_parent else ""
             self._end_wait(tx, live, step, None, message, error_type)
@@ -688,7 +688,7 @@ class Effects:
         if parent is None or parent.terminal:
             return touched, children
         live, task = tx.cache.get_task(tx, parent.workflow, parent.pk)
-        why = f"Sub workflow {_title(tx, row)} failure reason: {reason}"
+        why = f"Sub workflow {_format_title(tx, row)} failure reason: {reason}"
         self._queue.end_task(tx, live, task, TaskStatus.FAILED, why)
         return [*touched, parent.workflow], children
 
@@ -698,7 +698,7 @@ def find_innermost_reason(reason: str | None) -> str:
     return (reason or "no reason given").rpartition(" failure reason: ")[2]
 
 
-def _title(tx: Tx, row: WorkflowRow) -> str:
+def _format_title(tx: Tx, row: WorkflowRow) -> str:
     """Return the name of a workflow as Conductor writes it in failure reasons."""
     return f"{row.name}.{row.version}/{tx.ids.workflow(row.pk)}"
 

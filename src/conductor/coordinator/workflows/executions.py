@@ -461,7 +461,7 @@ class Executions:
             return [pk, *self._effects.carry_out(tx, live, present, state, instead(state))]
         options = asked
         if "resume" in asked:
-            options = {**asked, "resume": self._resumable(tx, pk, state) if asked["resume"] else ()}
+            options = {**asked, "resume": self._find_resumable(tx, pk, state) if asked["resume"] else ()}
         decision = action(state, tx.now_ms, partial(tx.cache.new_task_id, tx), **options)
         touched: list[int] = []
         if live.row.terminal and action in REOPENING.values():
@@ -496,7 +496,7 @@ class Executions:
         )
         return workflow_rate_limits.take_turn(tx, live.row, snapshot.definition).waits
 
-    def _resumable(self, tx: Tx, pk: int, state: WorkflowState) -> frozenset[str]:
+    def _find_resumable(self, tx: Tx, pk: int, state: WorkflowState) -> frozenset[str]:
         """Return the own sub-workflows of a workflow that have ended without success and can be resumed."""
         children = {task.sub_workflow_id for task in state.tasks if task.sub_workflow_id}  # type: ignore[attr-defined]
         resumable = set()
@@ -535,7 +535,7 @@ class Executions:
         state = load_state(tx, live, snapshot).with_tasks(StoredTasks(tx, live).all())
         new_id = partial(tx.cache.new_task_id, tx)
         decision = workflow_actions.reopen(
-            state, tx.now_ms, new_id, task_id=task_id, resume=self._resumable(tx, pk, state)
+            state, tx.now_ms, new_id, task_id=task_id, resume=self._find_resumable(tx, pk, state)
         )
         if self._line_up_again(tx, live, snapshot, workflow_actions.retry, {}):
             raise workflow_actions.ActionRefused(
@@ -625,7 +625,7 @@ def load_state(tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> WorkflowStat
         tasks=StoredTasks(tx, live),
         status=row.status,
         input=given,
-        output=_output(tx, live),
+        output=_read_output(tx, live),
         variables=variables,
         correlation_id=row.correlation_id,
         reason=data.reason,
@@ -634,12 +634,12 @@ def load_state(tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> WorkflowStat
         task_to_domain=task_to_domain,
         priority=row.priority,
         restless=row.restless,
-        registered=partial(_registered, tx),
+        registered=partial(_find_registered, tx),
         messages=no_messages if snapshot.plan.has_only_worker_tasks else partial(messages.read, tx, row.pk),
     )
 
 
-def _output(tx: Tx, live: CachedWorkflow) -> dict[str, Any]:
+def _read_output(tx: Tx, live: CachedWorkflow) -> dict[str, Any]:
     """Return the output of an ended workflow; an empty object while it runs."""
     encoded = live.data.output
     if encoded is None and live.row.status == WorkflowStatus.COMPLETED:  # its output is stored only with its last task
@@ -648,7 +648,7 @@ def _output(tx: Tx, live: CachedWorkflow) -> dict[str, Any]:
     return _decode(encoded) if encoded else {}
 
 
-def _registered(tx: Tx, name: str) -> Mapping[str, Any] | None:
+def _find_registered(tx: Tx, name: str) -> Mapping[str, Any] | None:
     """Return the task definition that is registered now. Cached, because a wide fork reads it many times."""
 
     def read() -> Mapping[str, Any] | None:

@@ -348,9 +348,9 @@ class _Rewind:
         """
         if task.own is not None and task.own.fork is not None:
             iterations = task.ref.removeprefix(task.own.task["taskReferenceName"])
-            return self._plan.nodes[task.own.fork], _numbers(iterations)
+            return self._plan.nodes[task.own.fork], _parse_iterations(iterations)
         base = self._plan.base_name(task.ref) or task.ref
-        return self._plan.nodes[base], _numbers(task.ref.removeprefix(base))
+        return self._plan.nodes[base], _parse_iterations(task.ref.removeprefix(base))
 
     def _ref_of(self, node: TaskNode) -> str:
         """Return the reference name of a node's task in the iterations that the workflow goes back to."""
@@ -424,5 +424,5 @@ def _loops_around(node: TaskNode) -> list[TaskNode]:
     return found
 
 
-def _numbers(iterations: str) -> list[int]:
+def _parse_iterations(iterations: str) -> list[int]:
     return [int(number) for number in iterations.split("__") if number]

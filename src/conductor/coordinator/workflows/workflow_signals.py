@@ -52,7 +52,7 @@ def make_response(tx: Tx, snapshots: Snapshots, workflow_id: str, strategy: Retu
             tx, snapshots, get_workflow(tx, blocking_task.workflow), with_tasks=True
         )
     else:
-        found = _task(task_views.read_task(tx, snapshots, tx.ids.task(blocking_task.pk)))
+        found = _make_response_task(task_views.read_task(tx, snapshots, tx.ids.task(blocking_task.pk)))
     return found | {
         "responseType": strategy,
         "targetWorkflowId": workflow_id,
@@ -60,7 +60,7 @@ def make_response(tx: Tx, snapshots: Snapshots, workflow_id: str, strategy: Retu
     }
 
 
-def _task(task: dict[str, Any]) -> dict[str, Any]:
+def _make_response_task(task: dict[str, Any]) -> dict[str, Any]:
     """Return a task with the field names that the response to a signal has."""
     kept = ("taskType", "taskId", "referenceTaskName", "retryCount", "taskDefName", "workflowType", "correlationId")
     return {name: task[name] for name in kept if name in task} | {

@@ -14,7 +14,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 def get_for_loop_condition(task_ref_name: str, iterations: int) -> str:
-    """Return the condition of a loop with that many iterations."""
+    """Return the condition with which a DO_WHILE runs `iterations` times."""
     return f"if ( $.{task_ref_name}.iteration < {iterations} ) {{ true; }} else {{ false; }}"
 
 
