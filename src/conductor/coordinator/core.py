@@ -144,6 +144,8 @@ class Core:
     def _after_commit(self, notes: Notes) -> None:
         if notes.keys is not None:
             self.keys.replace(notes.keys)
+        if notes.secrets:
+            self.secrets.apply(notes.secrets)
         self.tasks.after_commit(notes)
         for task_type, domain in notes.ready:
             if domain.startswith(SYSTEM_DOMAIN):

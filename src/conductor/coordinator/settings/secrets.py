@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 class Secrets:
-    """All secrets. Only `names` and `view` may be called outside the writer's thread."""
+    """All secrets. `put` and `remove` run in transactions; their changes count from the commit on (`apply`)."""
 
     def __init__(self, salt: bytes, variables: Mapping[str, str] | None = None) -> None:
         variables = os.environ if variables is None else variables
@@ -75,9 +75,14 @@ class Secrets:
             tx.run(SET_SECRET, name, self._cipher.encrypt(name, value))
         else:
             logger.warning("Secret is kept in memory only: name=%s; set %s to store it", name, KEY_VARIABLE)
-        self._from_api[name] = value
+        tx.notes.secrets[name] = value
 
     def remove(self, tx: Tx, name: str) -> None:
         """Remove a secret that came from the API."""
         tx.run(DROP_SECRET, name)
-        self._from_api.pop(name, None)
+        tx.notes.secrets[name] = None
+
+    def apply(self, changes: Mapping[str, str | None]) -> None:
+        """Take over the secrets that a committed transaction has set. None deletes a secret."""
+        changed = {**self._from_api, **changes}
+        self._from_api = {name: value for name, value in changed.items() if value is not None}

@@ -64,6 +64,8 @@ class Notes:
         self.counts: dict[tuple[str, ...], int] = {}
         #: All keys of the API, if this transaction has changed them.
         self.keys: list[KeySecret] | None = None
+        #: The secrets that this transaction has set, by name; None for a deleted one.
+        self.secrets: dict[str, str | None] = {}
 
     def __bool__(self) -> bool:
         notes = (
@@ -73,6 +75,7 @@ class Notes:
             or self.grants
             or self.polled
             or self.keys is not None
+            or self.secrets
         )
         return bool(notes) or self.wake_at_ms is not None
 
@@ -104,6 +107,7 @@ class Notes:
         self.polled += other.polled
         self.loop_rounds += other.loop_rounds
         self.keys = self.keys if other.keys is None else other.keys
+        self.secrets.update(other.secrets)
 
     def without_effects(self) -> Notes:
         """Return the notes to pass on after a failed transaction: claimed parked polls get no tasks."""

@@ -14,6 +14,7 @@ from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.settings.cipher import CipherError
 from conductor.coordinator.settings.environment import environment
 from conductor.coordinator.store.statements import SECRETS, SET_SECRET
+from conductor.coordinator.store.transaction import Tx
 from tests.unit.coordinator.core_harness import Harness, simple
 
 SECRET = "s3cret-value"
@@ -45,6 +46,7 @@ def start(harness: Harness, given: dict[str, Any] | None = None, **fields: Any) 
 
 def put(harness: Harness, name: str, value: str) -> None:
     harness.store.call(lambda tx: harness.core.secrets.put(tx, name, value))
+    harness.core.secrets.apply(harness.notes[-1].secrets)
 
 
 class TestASecret:
@@ -147,8 +149,23 @@ class TestSecretsOfTheApi:
         start(harness)
         assert harness.poll_one()["inputData"]["whole"] == "other"
         harness.store.call(lambda tx: harness.core.secrets.remove(tx, "DBPASS"))
+        harness.core.secrets.apply(harness.notes[-1].secrets)
         start(harness)
         assert harness.poll_one()["inputData"]["whole"] == SECRET
+
+    def test_a_change_that_is_not_committed_has_no_effect(self, harness: Harness) -> None:
+        """Otherwise a secret could change without an entry in the audit trail."""
+        put(harness, "KEPT", "first")
+
+        def change_and_fail(tx: Tx) -> None:
+            harness.core.secrets.put(tx, "KEPT", "second")
+            harness.core.secrets.put(tx, "ADDED", "x")
+            raise ApiError(500, "the audit entry cannot be written")
+
+        with pytest.raises(ApiError):
+            harness.store.call(change_and_fail)
+        assert harness.core.secrets.value("KEPT") == "first"
+        assert harness.core.secrets.names() == ["DBPASS", "KEPT"]
 
     def test_secrets_of_the_api_are_gone_after_a_restart_without_a_key_and_that_is_said(
         self, harness: Harness, caplog: pytest.LogCaptureFixture, tmp_path: Path
