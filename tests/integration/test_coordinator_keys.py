@@ -342,8 +342,15 @@ def in_thread(call: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     return thread, results
 
 
-def test_a_revoked_key_loses_tokens_and_parked_polls_at_once_o09(shop: Shop) -> None:
-    polling, waiting = shop.create("gone", [Role.WORKER]), shop.create("gone2", [Role.STARTER])
+@pytest.mark.parametrize("is_rotated", [False, True], ids=["revoked", "rotated without overlap"])
+def test_a_key_that_ends_loses_tokens_and_parked_polls_at_once_o09(shop: Shop, *, is_rotated: bool) -> None:
+    def end(key: str) -> int:
+        if is_rotated:
+            return shop.admin.status("POST", f"/api/keys/{key}/rotate", {"overlapSeconds": 0})
+        return shop.admin.status("DELETE", f"/api/keys/{key}")
+
+    one, two, three = (f"{'rotated' if is_rotated else 'revoked'}{number}" for number in (1, 2, 3))
+    polling, waiting = shop.create(one, [Role.WORKER]), shop.create(two, [Role.STARTER])
     thread, results = in_thread(lambda: polling.call("GET", "/api/tasks/poll/batch/nobody?timeout=5000"))
     other, answers = in_thread(
         lambda: waiting.call("POST", "/api/workflow/execute/plain/1?waitForSeconds=60", {"input": {"to": "x"}})
@@ -352,22 +359,24 @@ def test_a_revoked_key_loses_tokens_and_parked_polls_at_once_o09(shop: Shop) -> 
     assert core is not None
     while not (len(core.tasks.parked) and core.workflows.is_watched):
         shop.admin.status("GET", "/api/version")
-    watching = shop.create("gone3", [Role.VIEWER])
+    watching = shop.create(three, [Role.VIEWER])
     with HTTP.stream("GET", f"{watching.root}/api/view/events", headers=watching.headers) as stream:
         assert stream.status_code == 200
-        assert shop.admin.status("DELETE", "/api/keys/gone3") == 200
+        assert end(three) == 200
         list(stream.iter_raw())  # the stream ends
-    assert shop.admin.status("DELETE", "/api/keys/gone") == 200
-    assert shop.admin.status("DELETE", "/api/keys/gone2") == 200
+    assert end(one) == 200
+    assert end(two) == 200
     thread.join(30)
     other.join(30)
     assert isinstance(results[0], httpx.HTTPError)
     assert isinstance(answers[0], httpx.HTTPError)
-    for client, key in ((polling, "gone"), (waiting, "gone2")):
+    for client, key in ((polling, one), (waiting, two)):
         assert client.status("GET", "/api/version") == 401
         shown = {"keyId": key, "keySecret": shop.secrets[key]}
         assert Api(shop.coordinator).call("POST", "/api/token", shown).status_code == 401
-    again = shop.create("gone", [Role.VIEWER])
+    if is_rotated:
+        return
+    again = shop.create(one, [Role.VIEWER])
     assert polling.status("GET", "/api/version") == 401, "a token of a former key of the same name is void"
     assert again.status("GET", "/api/version") == 200
 

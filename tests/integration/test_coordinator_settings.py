@@ -35,7 +35,7 @@ def test_names_are_told_and_values_are_not(api: httpx.Client) -> None:
     for name in ("DBPASS", "NEW"):
         answer = api.get(f"/secrets/{name}")
         assert answer.status_code == 403
-        assert "shown to nobody" in answer.json()["message"]
+        assert "sent only to workers" in answer.json()["message"]
         assert api.get(f"/secrets/{name}/exists").json() is True
     assert api.get("/secrets/NOPE/exists").json() is False
     assert api.delete("/secrets/NEW").status_code == 200
