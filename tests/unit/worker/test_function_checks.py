@@ -94,7 +94,7 @@ def test_a_function_that_probably_gets_other_arguments_causes_a_warning(
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (generator, "generator is a generator; a worker returns one result"),
+        (generator, "generator is a generator, and a worker returns one result: return a list"),
         (async_generator, "async_generator is a generator"),
         (Greeter.greet, r"Greeter.greet is a method, and a task has no 'self'.*Worker\('checked', obj.greet\)"),
     ],
@@ -152,13 +152,13 @@ def test_retries_and_timeout_of_the_decorator_are_registered_u2_21() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"retries": -1}, "retries is a whole number of at least 0, got -1"),
-        ({"timeout_s": 0}, "timeout_s is a whole number of at least 1, got 0"),
-        ({"backoff": "EXPONENTIAL"}, "backoff is one of 'fixed', 'linear', 'exponential', got 'EXPONENTIAL'"),
+        ({"retries": -1}, "retries must be a whole number of at least 0, got -1"),
+        ({"timeout_s": 0}, "timeout_s must be a whole number of at least 1, got 0"),
+        ({"backoff": "EXPONENTIAL"}, "backoff must be one of 'fixed', 'linear', 'exponential', got 'EXPONENTIAL'"),
         ({"retries": 1, "task_def": TaskDef()}, "takes either task_def, or retries"),
         ({"retries": 1, "register_task_def": False}, "leave out register_task_def=False"),
         ({"task_def": TaskDef(retry_logic="EXPONENTIAL")}, "task_def.retry_logic.*did you mean 'EXPONENTIAL_BACKOFF'"),
-        ({"task_def": TaskDef(retry_count=-3)}, "task_def.retry_count is not negative, got -3"),
+        ({"task_def": TaskDef(retry_count=-3)}, "task_def.retry_count must be 0 or more, got -3"),
     ],
 )
 def test_impossible_definitions_are_refused_when_the_function_is_decorated(
@@ -193,3 +193,9 @@ def test_worker_processes_do_not_repeat_the_warnings_of_the_main_process(tmp_pat
     (tmp_path / "program.py").write_text(program)
     run = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert run.stderr.count("mutable default") == 1, run.stderr
+
+
+def test_a_function_that_is_decorated_twice_is_named_u4_33() -> None:
+    once = worker_task("first_type")(add)
+    with pytest.warns(WorkerWarning, match="worker 'second_type': add is already the worker of 'first_type'.*one"):
+        worker_task("second_type")(once)

@@ -59,8 +59,47 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
 def test_no_operation_computes_with_a_reference_u1_1(operation: Callable[[Any], Any]) -> None:
     with workflow("w", inputs={"n": int}) as w:
         for value in (w.input("n"), quote("x").total, label("x"), notify("a")["to"]):
-            with pytest.raises(TypeError, match="has no value while the workflow is built.*each.*in a worker"):
+            with pytest.raises(TypeError, match="has no value while the workflow is built.*(each|in a worker)"):
                 operation(value)
+
+
+SENTENCES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "times": (lambda value: value * 2, r"`\$\{workflow.input.n\} \* 2`.*compute it in a worker"),
+    "times from the left": (lambda value: 2 * value, r"`2 \* \$\{workflow.input.n\}`.*compute it in a worker"),
+    "length": (len, r"`len\(\$\{workflow.input.n\}\)`.*compute it in a worker"),
+    "greater": (lambda value: value > 3, r"`\$\{workflow.input.n\} > 3`.*switch\(\.\.\.\), or compare in a worker"),
+    "int": (int, r"`int\(\$\{workflow.input.n\}\)`.*compute it in a worker"),
+    "if": (bool, r"`if`, .* cannot use \$\{workflow.input.n\}.*switch\(\.\.\.\)"),
+    "for": (list, r"`for` cannot iterate over \$\{workflow.input.n\}.*each\(\.\.\.\) or loop\(items=\.\.\.\)"),
+}
+
+
+@pytest.mark.parametrize(("operation", "sentence"), SENTENCES.values(), ids=SENTENCES)
+def test_the_error_names_the_operation_and_the_way_out_u4_66(operation: Callable[[Any], Any], sentence: str) -> None:
+    with workflow("w", inputs={"n": int}) as w:
+        with pytest.raises(TypeError, match=sentence):
+            operation(w.input("n"))
+        quote("x")
+
+
+def test_two_numbers_are_not_joined_as_text_u1_1() -> None:
+    with workflow("w", inputs={"n": int, "text": str}) as w:
+        with pytest.raises(TypeError, match=r"`\$\{workflow.input.n\} \+ \$\{workflow.input.n\}`"):
+            w.input("n") + w.input("n")
+        assert w.input("text") + w.input("text") == "${workflow.input.text}${workflow.input.text}"
+        quote("x")
+
+
+def test_methods_of_text_are_errors_u1_1() -> None:
+    with workflow("w", inputs={"text": str}) as w:
+        with pytest.raises(TypeError, match=r"`\$\{workflow.input.text\}.upper\(\)`.*compute it in a worker"):
+            w.input("text").upper()
+        quote("x")
+
+
+def test_the_error_names_the_step_u4_69() -> None:
+    with workflow("w"), pytest.raises(TypeError, match=r"`quote \+ 1` here: 'quote' has no value"):
+        quote("x") + 1  # type: ignore[operator]
 
 
 def test_arithmetic_on_a_reference_is_an_error_after_the_block_too_u1_1() -> None:

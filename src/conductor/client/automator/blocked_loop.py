@@ -16,8 +16,8 @@ logger = logging.getLogger(__name__)
 
 #: An event loop that has not answered for this long is reported as blocked.
 BLOCKED_LOOP_S = 2.0
-#: The number of frames that the warning prints.
-MAX_FRAMES = 12
+#: The number of looks at the stack of the loop in this time.
+LOOKS = 4
 #: Where the code of this package, of the standard library and of installed packages is.
 _OTHER_CODE = (
     "<frozen ",
@@ -32,6 +32,7 @@ class LoopGuard:
     def __init__(self) -> None:
         self._guarded = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
+        self._user_frames: list[traceback.FrameSummary] = []
 
     async def run(self, needed: Callable[[], bool]) -> None:
         """Check whether the guarded loop runs callbacks, repeatedly while `needed()` is true.
@@ -48,31 +49,49 @@ class LoopGuard:
                 self._report()
 
     async def _answers(self) -> bool:
+        """Return whether the loop answers. Until then, look at its stack several times.
+
+        The last look may find the code of this package: the user's function has just returned.
+        """
         answered = asyncio.Event()
         loop = asyncio.get_running_loop()
+        self._user_frames = []
         try:
             self._guarded.call_soon_threadsafe(lambda: loop.call_soon_threadsafe(answered.set))
-            async with asyncio.timeout(BLOCKED_LOOP_S):
-                return await answered.wait()
-        except TimeoutError:
-            return False
         except RuntimeError:
             return True  # the loop is closed: the workers have ended
+        for _ in range(LOOKS):
+            try:
+                async with asyncio.timeout(BLOCKED_LOOP_S / LOOKS):
+                    return await answered.wait()
+            except TimeoutError:
+                self._user_frames = self._find_user_frames() or self._user_frames
+        return False
+
+    def _find_user_frames(self) -> list[traceback.FrameSummary]:
+        """Return the frames of the loop's thread from the first one of the user's code on."""
+        frame = sys._current_frames().get(self._thread_id)
+        stack = list(traceback.extract_stack(frame)) if frame else []
+        first = next((at for at, one in enumerate(stack) if not one.filename.startswith(_OTHER_CODE)), len(stack))
+        return stack[first:]
 
     def _report(self) -> None:
-        frame = sys._current_frames().get(self._thread_id)
-        frames = traceback.extract_stack(frame, limit=MAX_FRAMES) if frame else traceback.StackSummary()
+        frames = self._user_frames
+        users = [one for one in frames if not one.filename.startswith(_OTHER_CODE)]
+        if not users:
+            logger.warning(
+                "The event loop has been blocked for %.0f s, but no user code was found on its stack: the machine may "
+                "be overloaded",
+                BLOCKED_LOOP_S,
+            )
+            return
         logger.warning(
-            "The event loop has been blocked for %.0f s by %s, so no other coroutine runs. Use an async library or a "
-            "`def` worker. The code that blocks it:\n%s",
+            "The event loop has been blocked for %.0f s by %s() (%s:%s, `%s`), so no other coroutine runs. Use an "
+            "async library or a `def` worker%s",
             BLOCKED_LOOP_S,
-            _describe_line(frames),
-            "".join(frames.format()) or "(its stack cannot be read)",
+            users[-1].name,
+            users[-1].filename,
+            users[-1].lineno,
+            users[-1].line,
+            ". The calls:\n" + "".join(traceback.format_list(frames)).rstrip() if len(frames) > 1 else "",
         )
-
-
-def _describe_line(frames: traceback.StackSummary) -> str:
-    """Return the innermost line of the user's code: outside this package, the standard library and other packages."""
-    user_frames = [frame for frame in frames if not frame.filename.startswith(_OTHER_CODE)]
-    found = (user_frames or frames)[-1:]
-    return f"`{found[0].line}` ({found[0].filename}:{found[0].lineno})" if found else "code that cannot be read"

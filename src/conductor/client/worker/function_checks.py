@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conductor.client.worker.parameters import list_parameters, unwrap
+from conductor.client.worker.registry import find_worker
 
 #: A single parameter without annotation receives the whole task. With one of these names, that is probably intended.
 _TASK_NAMES = ("task", "t", "_")
@@ -30,7 +31,9 @@ def check_function(task_name: str, function: Callable[..., Any]) -> None:
         return
     owner = f"worker {task_name!r}: {inner.__qualname__}"
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-        raise TypeError(f"{owner} is a generator; a worker returns one result: return a list, or yield nothing")
+        raise TypeError(
+            f"{owner} is a generator, and a worker returns one result: return a list instead of yielding its items"
+        )
     parameters = list(list_parameters(function).values())
     if _is_method(inner, parameters):
         raise TypeError(
@@ -39,7 +42,7 @@ def check_function(task_name: str, function: Callable[..., Any]) -> None:
         )
     if _is_child():
         return  # a worker process imports the module again, and the main process has warned already
-    for problem in _find_problems(function, parameters):
+    for problem in _find_problems(task_name, function, parameters):
         warnings.warn(f"{owner} {problem}", WorkerWarning, stacklevel=3)
 
 
@@ -55,7 +58,7 @@ def _is_method(function: Callable[..., Any], parameters: list[inspect.Parameter]
     return scope != "<locals>" and bool(parameters) and parameters[0].name in ("self", "cls")
 
 
-def _find_problems(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Iterator[str]:
+def _find_problems(task_name: str, function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Iterator[str]:
     kinds = [parameter.kind for parameter in parameters]
     if kinds == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD] and not hasattr(
         function, "__wrapped__"
@@ -65,9 +68,18 @@ def _find_problems(function: Callable[..., Any], parameters: list[inspect.Parame
             "decorator use functools.wraps"
         )
         return
+    earlier = find_worker(function)
+    if earlier is not None and earlier.task_definition_name != task_name:
+        yield (
+            f"is already the worker of {earlier.task_definition_name!r}, so both task types run it: remove one "
+            "decorator, or write one function per task type"
+        )
     for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
-            yield f"takes *{parameter.name}, which stays empty: a task fills parameters by name"
+            yield (
+                f"takes *{parameter.name}, which stays empty, because a task fills parameters by name: use named "
+                "parameters"
+            )
         if isinstance(parameter.default, _MUTABLE):
             yield (
                 f"has the mutable default {parameter.default!r} for {parameter.name!r}, which all tasks of a process "

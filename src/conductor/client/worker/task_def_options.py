@@ -46,14 +46,14 @@ def make_task_def(
         ValueError: A value is not possible.
     """
     if backoff is not None and backoff not in _BACKOFFS:
-        raise ValueError(f"{owner}: backoff is one of {', '.join(map(repr, _BACKOFFS))}, got {backoff!r}")
+        raise ValueError(f"{owner}: backoff must be one of {', '.join(map(repr, _BACKOFFS))}, got {backoff!r}")
     for name, value, least in (
         ("retries", retries, 0),
         ("retry_delay_s", retry_delay_s, 0),
         ("timeout_s", timeout_s, 1),
     ):
         if value is not None and (type(value) is not int or value < least):
-            raise ValueError(f"{owner}: {name} is a whole number of at least {least}, got {value!r}")
+            raise ValueError(f"{owner}: {name} must be a whole number of at least {least}, got {value!r}")
     definition = TaskDef(
         retry_count=retries,
         retry_delay_seconds=retry_delay_s,
@@ -79,9 +79,9 @@ def check_task_def(owner: str, definition: TaskDef) -> None:
             near = find_nearest(str(value), choices.__members__)
             hint = f"; did you mean '{near}'?" if near else ""
             raise ValueError(
-                f"{owner}: task_def.{name} is one of {', '.join(choices.__members__)}, got {value!r}{hint}"
+                f"{owner}: task_def.{name} must be one of {', '.join(choices.__members__)}, got {value!r}{hint}"
             )
     for name in _COUNTS:
         value = getattr(definition, name)
         if value is not None and value < 0:
-            raise ValueError(f"{owner}: task_def.{name} is not negative, got {value!r}")
+            raise ValueError(f"{owner}: task_def.{name} must be 0 or more, got {value!r}")

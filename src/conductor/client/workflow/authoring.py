@@ -146,7 +146,7 @@ def step(
         raise WorkflowError(f"{name} is not a worker: decorate it with @worker_task(task_definition_name={name!r})")
     task_name = worker.get_task_definition_name()
     if retries is not None and (type(retries) is not int or retries < 0):
-        raise WorkflowError(f"step({task_name}): retries is a whole number of at least 0, got {retries!r}")
+        raise WorkflowError(f"step({task_name}): retries must be a whole number of at least 0, got {retries!r}")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         get_innermost_block(f"step({task_name})")

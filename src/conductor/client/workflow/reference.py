@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
+
+from conductor.client.workflow.no_value import NoValue, make_no_value_error
 
 if TYPE_CHECKING:
     from conductor.client.workflow.step_blocks import StepBlock
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 open_blocks: ContextVar[tuple[StepBlock, ...]] = ContextVar("conductor_open_blocks", default=())
 
 
-class Reference(str):
+class Reference(NoValue, str):
     """The text of an expression, such as `${charge.output.receipt}`.
 
     A reference is a `str`, so it can be used wherever text can: in inputs, inside longer texts, in JSON. It has no
@@ -43,6 +45,8 @@ class Reference(str):
             value_type = str.__getattribute__(self, "value_type")
             if value_type is not None and value_type.has_field(name):
                 return str.__getattribute__(self, "_refer_to")(name)
+            if value_type is not None and value_type.types() == {"string"} and open_blocks.get() and hasattr(str, name):
+                raise make_no_value_error(self, f"{{0}}.{name}()")
         return str.__getattribute__(self, name)
 
     def __getattr__(self, name: str) -> Any:
@@ -58,7 +62,7 @@ class Reference(str):
         kinds = None if self.value_type is None else self.value_type.types()
         if isinstance(key, int) and key >= 0 and kinds is not None and "array" in kinds:
             return self._refer_to(f"[{key}]")
-        raise make_no_value_error(str.__str__(self))
+        raise make_no_value_error(self, "{0}[{1}]", key)
 
     def _refer_to(self, path: str) -> Reference:
         text = str.__str__(self)
@@ -68,77 +72,71 @@ class Reference(str):
     # -- operations
 
     def __bool__(self) -> bool:
-        self._reject_in_block()
+        self._reject_in_block("if")
         return str.__len__(self) > 0
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, str):
-            self._reject_in_block()
+            self._reject_in_block("{0} == {1}", other)
         return str.__eq__(self, other)
 
     __hash__ = str.__hash__
 
     def __len__(self) -> int:
-        self._reject_in_block()
+        self._reject_in_block("len({0})")
         return str.__len__(self)
 
     def __iter__(self) -> Iterator[str]:
-        self._reject_in_block()
+        self._reject_in_block("for")
         return str.__iter__(self)
 
     def __contains__(self, other: Any) -> bool:
-        self._reject_in_block()
+        self._reject_in_block("{1} in {0}", other)
         return str.__contains__(self, other)
 
     def __lt__(self, other: Any) -> bool:
-        self._reject_in_block()
+        self._reject_in_block("{0} < {1}", other)
         return str.__lt__(self, other)
 
     def __le__(self, other: Any) -> bool:
-        self._reject_in_block()
+        self._reject_in_block("{0} <= {1}", other)
         return str.__le__(self, other)
 
     def __gt__(self, other: Any) -> bool:
-        self._reject_in_block()
+        self._reject_in_block("{0} > {1}", other)
         return str.__gt__(self, other)
 
     def __ge__(self, other: Any) -> bool:
-        self._reject_in_block()
+        self._reject_in_block("{0} >= {1}", other)
         return str.__ge__(self, other)
 
     def __add__(self, other: Any) -> str:
-        if not isinstance(other, str):
-            raise make_no_value_error(str.__str__(self))
+        if not isinstance(other, str) or self._is_number_with(other):
+            raise make_no_value_error(self, "{0} + {1}", other)
         return str.__str__(self) + str.__str__(other)
 
     def __radd__(self, other: Any) -> str:
         if not isinstance(other, str):
-            raise make_no_value_error(str.__str__(self))
+            raise make_no_value_error(self, "{1} + {0}", other)
         return str.__str__(other) + str.__str__(self)
 
     def __format__(self, spec: str) -> str:
         if spec:
-            raise make_no_value_error(str.__str__(self))
+            raise make_no_value_error(self, "format({0}, {1})", spec)
         return str.__str__(self)
 
-    def _reject_in_block(self) -> None:
+    def _is_number_with(self, other: object) -> bool:
+        """Return whether both are references and one of them is a number: their texts would be joined, not added."""
+        values = [value.value_type for value in (self, other) if isinstance(value, Reference)]
+        kinds = [value_type.types() for value_type in values if value_type is not None]
+        return len(values) == 2 and any(kind and not {"integer", "number"}.isdisjoint(kind) for kind in kinds)
+
+    def _reject_in_block(self, operation: str, other: object = None) -> None:
         if open_blocks.get():
-            raise make_no_value_error(str.__str__(self))
+            raise make_no_value_error(self, operation, other)
 
-    def _no_value(self, *_: object) -> NoReturn:
-        raise make_no_value_error(str.__str__(self))
-
-    __int__ = __float__ = __index__ = __complex__ = __round__ = __abs__ = __neg__ = __pos__ = _no_value
-    __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _no_value
-    __mod__ = __rmod__ = __divmod__ = __rdivmod__ = __pow__ = __rpow__ = _no_value
-
-
-def make_no_value_error(what: str) -> TypeError:
-    """Return the error for code that uses a value while the workflow is built."""
-    return TypeError(
-        f"{what} has no value while the workflow is built, only when it runs: choose with switch(...), repeat with "
-        "loop(...) or each(...), and compute in a worker"
-    )
+    def _name_of_value(self) -> str:
+        return str.__str__(self)
 
 
 def make_reference(*path: str | None, value_type: ValueType | None = None) -> Reference:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
-from conductor.client.workflow.reference import Reference, make_no_value_error, open_blocks
+from conductor.client.workflow.no_value import NoValue, make_no_value_error, reject
+from conductor.client.workflow.reference import Reference, open_blocks
 from conductor.client.workflow.step_signature import LazySignature, StepSignature, name_arguments
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.client.workflow.task.task import TaskInterface
@@ -14,7 +15,7 @@ from conductor.client.workflow.task.task import TaskInterface
 _SHADOWED = frozenset({"name", "description", "optional", "expression"})
 
 
-class TypedStep(TaskInterface):
+class TypedStep(NoValue, TaskInterface):
     """A step with known inputs and outputs. Its attributes are references to fields of its output."""
 
     #: Whether a wrong use of this step raises an error at once. For steps in the style of conductor-python it is False,
@@ -66,33 +67,30 @@ class TypedStep(TaskInterface):
 
     def __format__(self, spec: str) -> str:
         if spec:
-            raise make_no_value_error(self._describe())
+            raise make_no_value_error(self, "format({0}, {1})", spec)
         return str(self)
 
     def __iter__(self) -> Iterator[Any]:
-        raise make_no_value_error(self._describe())
+        raise make_no_value_error(self, "for")
 
     def __bool__(self) -> bool:
         if self._typed:
-            raise make_no_value_error(self._describe())
+            raise make_no_value_error(self, "if")
         return True
 
     def __eq__(self, other: object) -> bool:
         if self._typed and not isinstance(other, TaskInterface):
-            raise make_no_value_error(self._describe())
+            raise make_no_value_error(self, "{0} == {1}", other)
         return self is other
 
     __hash__ = object.__hash__
 
-    def _no_value(self, *_: object) -> NoReturn:
-        raise make_no_value_error(self._describe())
+    def _name_of_value(self) -> str:
+        return self._describe()
 
-    __lt__ = __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_value
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = (
-        _no_value
-    )
-    __pow__ = __rpow__ = __len__ = __int__ = __float__ = __index__ = __complex__ = __round__ = __contains__ = _no_value
-    __abs__ = __neg__ = __pos__ = _no_value
+    __lt__, __le__, __gt__, __ge__ = map(reject, ("{0} < {1}", "{0} <= {1}", "{0} > {1}", "{0} >= {1}"))
+    __add__, __radd__, __len__ = reject("{0} + {1}"), reject("{1} + {0}"), reject("len({0})")
+    __contains__ = reject("{1} in {0}")
 
 
 class WorkerStep(TypedStep, SimpleTask):

@@ -1,0 +1,80 @@
+"""The warning about a blocked event loop names the user's function, never the code of the SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import queue
+import threading
+from typing import Any
+
+import pytest
+
+from conductor.client.automator import blocked_loop
+from conductor.client.automator.blocked_loop import LoopGuard
+
+
+class WarningSeen(logging.Handler):
+    """Sets an event at the first record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.event = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.event.set()
+
+
+def block_deep_inside_the_standard_library(release: queue.SimpleQueue[None]) -> None:
+    """Block below more frames of `copy` than a short stack would show."""
+
+    class Blocker:
+        pass
+
+    innermost: Any = Blocker()
+    innermost.__deepcopy__ = release.get  # deepcopy calls it with its memo, which stands for block=True
+    for _ in range(30):
+        innermost = [innermost]
+    copy.deepcopy(innermost)
+
+
+def test_the_first_line_names_the_users_function_below_a_deep_stack_u4_39(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(blocked_loop, "BLOCKED_LOOP_S", 0.2)
+    release: queue.SimpleQueue[None] = queue.SimpleQueue()
+    seen = WarningSeen()
+
+    async def watch(guard: LoopGuard) -> None:
+        watching = asyncio.create_task(guard.run(lambda: True))
+        await asyncio.to_thread(seen.event.wait, 60)
+        watching.cancel()
+
+    async def job() -> None:
+        guard = LoopGuard()
+        threading.Thread(target=lambda: asyncio.run(watch(guard))).start()
+        block_deep_inside_the_standard_library(release)
+
+    def unblock() -> None:
+        seen.event.wait(60)
+        release.put(None)
+
+    blocked_loop.logger.addHandler(seen)
+    try:
+        threading.Thread(target=unblock).start()
+        asyncio.run(job())
+    finally:
+        blocked_loop.logger.removeHandler(seen)
+    first_line = caplog.messages[0].splitlines()[0]
+    assert f"block_deep_inside_the_standard_library() ({__file__}:" in first_line
+    assert "automator" not in first_line.replace(__file__, "")
+
+
+def test_without_user_code_no_code_of_the_sdk_is_named_u4_39(caplog: pytest.LogCaptureFixture) -> None:
+    async def report() -> None:
+        LoopGuard()._report()
+
+    asyncio.run(report())
+    (message,) = caplog.messages
+    assert message.startswith("The event loop has been blocked for 2 s, but no user code was found on its stack")
