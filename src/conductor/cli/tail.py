@@ -79,7 +79,7 @@ class WorkflowFollower:
         self._since_ms = 0
         #: Open workflows and their printed events; the workflow that was read least recently comes first.
         self._open: dict[str, set[tuple[str, str]]] = {}
-        #: Events of the current round. They survive a server error in the middle of a round.
+        #: Events that were read but not returned yet. They are kept if a server error interrupts the round.
         self._events: list[TailEvent] = []
         self._first = True
         #: Whether this is a Conductor server, whose search lists the workflows.

@@ -27,7 +27,7 @@ _OTHER_CODE = (
 
 
 class LoopGuard:
-    """Guards the event loop on which it is created. `run()` runs on the event loop of another thread."""
+    """Detects that the event loop on which it is created is blocked. `run()` runs on the loop of another thread."""
 
     def __init__(self) -> None:
         self._guarded = asyncio.get_running_loop()

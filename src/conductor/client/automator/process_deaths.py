@@ -229,7 +229,7 @@ def _blame(
 def _decide(
     deaths: int, poison_limit: int, exit_status: int | None, others: int | None
 ) -> tuple[TaskResultStatus, str]:
-    """Return the status to report for a blamed task, and the end of its reason."""
+    """Return the status to report for a task that is blamed for a death, and the end of the failure reason."""
     if others is not None:
         return TaskResultStatus.IN_PROGRESS, f" and {others} more; the task runs alone next"
     if deaths <= 1 and _may_be_from_outside(exit_status):

@@ -128,9 +128,9 @@ def main() -> None:
 
 
 def list_judged_files(journal: Journal) -> list[AdoptedJournal]:
-    """Adopt the journals of dead processes, except those whose death the program has yet to judge.
+    """Adopt the journals of dead processes, except those whose death the program has not judged yet.
 
-    A process may die while this one starts. Only the program knows its exit status.
+    A process may die while this one starts. Only the program, which started that process, knows the exit status.
     """
     judged = []
     for file in adopt_files(journal):

@@ -213,7 +213,9 @@ class Reporter:
             return Verdict.CANCELLED
         except (ConductorError, OSError) as error:
             label = TaskLabel.of(report.task_type, report.task_id, report.workflow_instance_id)
-            logger.warning("Task could not be read back: %s %s", error, label)
+            logger.warning(
+                "Task could not be read to verify its report, so the report counts as committed: %s %s", error, label
+            )
             return Verdict.COMMITTED
         return find_verdict(report, task) or Verdict.COMMITTED
 

@@ -83,9 +83,9 @@ class RunningTask:
         self.trace: TaskTrace | None = None
         #: The asyncio task that runs `Engine.carry`.
         self.carrier: asyncio.Task[Any] | None = None
-        #: Only set if the task is stopped during its execution: the asyncio task that reports the stop, and the event
-        #: that is set when the function returns.
+        #: The asyncio task that reports the stop; None unless the task is stopped during its execution.
         self.ending: asyncio.Task[None] | None = None
+        #: Set when the function of a stopped task returns; None unless the task is stopped during its execution.
         self.returned: asyncio.Event | None = None
 
         #: Whether the function runs or waits for `Isolation`. A stop must interrupt it then.

@@ -74,7 +74,7 @@ class TaskLogs:
         self._filtered: list[logging.Handler] = []
 
     def install(self) -> None:
-        """Add the filter and the handler."""
+        """Add the filter to all log handlers, and the handler of task logs to the root logger."""
         for handler in _all_handlers():
             handler.addFilter(self._filter)
             self._filtered.append(handler)

@@ -137,7 +137,7 @@ class Signature:
         return _await_with_note(value, missing) if inspect.isawaitable(value) else value
 
     def _find_missing(self, given: dict[str, Any]) -> list[str]:
-        """Return the required parameters without a value. Null counts as a value only without an annotation."""
+        """Return the required parameters without a value. For a parameter with an annotation, null is not a value."""
         return [
             field.argument
             for field in self._required

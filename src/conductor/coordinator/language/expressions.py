@@ -226,7 +226,7 @@ class _Resolver:
         """Count list elements that a path is about to visit. Raises TooLarge above the limit."""
         self.elements += elements
         if self.elements > MAX_ELEMENTS_WALKED:
-            raise TooLarge("the work of these expressions", "look into smaller lists")
+            raise TooLarge("the work of these expressions", "use smaller lists")
 
     def count_bytes(self, value: T) -> T:
         self.bytes_left -= json_size(value)

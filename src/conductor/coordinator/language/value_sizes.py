@@ -16,7 +16,7 @@ class TooLarge(ValueError):
 
     def __init__(self, what: str, instead: str | None = None) -> None:
         limit = f"would be larger than {MAX_VALUE_BYTES} bytes; pass a reference to the data instead"
-        super().__init__(f"{what} {limit}" if instead is None else f"{what} would be too much; {instead}")
+        super().__init__(f"{what} {limit}" if instead is None else f"{what} would exceed its limit; {instead}")
 
 
 def json_size(value: object) -> int:

@@ -100,7 +100,7 @@ class TaskInterface:
 
     @property
     def description(self) -> str | None:
-        """The description for readers."""
+        """The description of the task, which has no effect on its execution."""
         return self._description
 
     @description.setter
