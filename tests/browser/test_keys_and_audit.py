@@ -92,3 +92,60 @@ def test_keys_are_created_rotated_and_revoked_and_audited_o09(
         page.go("/keys")
         sign_in(page, "root", "root-secret")
         expect(row).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("role", "sentence", "command"),
+    [
+        ("worker", "A key with the role worker polls and reports tasks.", "conductor-worker run MODULE"),
+        ("starter", "A key with the role starter starts registered workflows", "conductor-worker workflow start NAME"),
+    ],
+)
+def test_a_key_that_cannot_open_the_web_ui_is_told_what_it_is_for(
+    browser: Browser, keyed: Samples, role: str, sentence: str, command: str
+) -> None:
+    created = keyed.call("POST", "/keys", {"name": "robot", "roles": [role]})
+    workflow_id = str(keyed.call("POST", "/workflow/reminder", {}))
+    with WatchedPage(browser, keyed.root, 390) as page:
+        page.expected_statuses = {401}
+        page.go("/")
+        sign_in(page, "robot", created["secret"])
+        for path in ("/", "/workflows", "/secrets", f"/execution/{workflow_id}"):
+            page.go(path)
+            expect(page.tab.locator(".view")).to_contain_text(f"The key robot has the role {role}.")
+            expect(page.tab.locator(".view")).to_contain_text(sentence)
+            expect(page.tab.locator(".command")).to_contain_text(command)
+            expect(page.tab.get_by_role("navigation", name="Views").get_by_role("link")).to_have_count(0)
+        assert page.faults() == []
+        assert page.overflow() == 0
+        page.button("Sign in with another key").click()
+        sign_in(page, "root", "root-secret")
+        expect(page.tab.locator("h1")).to_contain_text("reminder")
+
+
+def test_a_viewer_sees_no_button_of_an_admin_and_is_told_which_role_a_view_needs(
+    browser: Browser, keyed: Samples
+) -> None:
+    created = keyed.call("POST", "/keys", {"name": "viv", "roles": ["viewer"]})
+    keyed.call("PUT", "/secrets/SMTP_PASSWORD", "not shown")
+    with WatchedPage(browser, keyed.root, 1440) as page:
+        page.expected_statuses = {401}
+        page.go("/secrets")
+        sign_in(page, "viv", created["secret"])
+        expect(page.tab.locator("main")).to_contain_text("SMTP_PASSWORD")
+        expect(page.tab.locator("main button")).to_have_count(0)
+        for path, needed in (("/keys", "admin"), ("/audit", "operator or admin")):
+            page.go(path)
+            expect(page.tab.locator(".view")).to_contain_text(f"This view needs the role {needed}.")
+        page.link("Go to the overview").click()
+        expect(page.tab.locator("h1")).to_have_text("Overview")
+
+
+def test_a_terminated_workflow_says_who_terminated_it(browser: Browser, keyed: Samples) -> None:
+    workflow_id = str(keyed.call("POST", "/workflow/reminder", {}))
+    keyed.call("DELETE", f"/workflow/{workflow_id}?reason=called%20off")
+    with WatchedPage(browser, keyed.root, 1440) as page:
+        page.expected_statuses = {401}
+        page.go(f"/execution/{workflow_id}")
+        sign_in(page, "root", "root-secret")
+        expect(page.tab.locator(".title .why")).to_contain_text("called off (by root, 127.0.0.1)")

@@ -17,6 +17,10 @@ export async function loadAccess() {
 
 const has = (...roles) => own !== null && roles.some((role) => own.roles.includes(role));
 
+/** The name and the roles of the key. */
+export const ownKey = () => own;
+/** Whether the key may open the web UI. */
+export const mayRead = () => has("viewer", "operator", "admin");
 /** Whether the key may act on workflows, complete tasks, manage schedules and read the audit trail. */
 export const mayOperate = () => has("operator", "admin");
 /** Whether the key may manage definitions, secrets and keys. */

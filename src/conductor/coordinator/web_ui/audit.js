@@ -47,12 +47,12 @@ export function cardOfWorkflow(page, id) {
 }
 
 function table(entries, withSubject) {
-  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Actions, scrollable" }, h("table", { class: "list" },
+  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Actions, scrollable" }, h("table", { class: "list cards" },
     h("thead", null, h("tr", null, ["Time", "Action", "By", withSubject ? "On" : null, "Reason"].filter(Boolean).map((name) => h("th", null, name)))),
     h("tbody", null, entries.map((one, at) => h("tr", { "data-key": `${one.atMs}-${at}` },
-      h("td", null, ago(one.atMs)),
-      h("td", null, one.action),
-      h("td", null, one.key ? h("strong", null, one.key) : "no key", " ", h("span", { class: "quiet" }, one.address, one.workerId ? `, ${one.workerId}` : null)),
-      withSubject ? h("td", null, one.workflowId ? h("a", { href: `/execution/${one.workflowId}` }, one.subject) : one.subject) : null,
-      h("td", { class: "wide" }, one.reason ?? "–"))))));
+      h("td", { class: "when" }, ago(one.atMs)),
+      h("td", { "data-label": "Action" }, one.action),
+      h("td", { "data-label": "By" }, one.key ? h("strong", null, one.key) : "no key", " ", h("span", { class: "quiet" }, one.address, one.workerId ? `, ${one.workerId}` : null)),
+      withSubject ? h("td", { class: "text", "data-label": "On" }, one.workflowId ? h("a", { href: `/execution/${one.workflowId}` }, one.subject) : one.subject) : null,
+      h("td", { class: withSubject ? "wide" : null, "data-label": "Reason" }, one.reason ?? "–"))))));
 }

@@ -111,7 +111,7 @@ function heading(data, context) {
       h("span", { class: "quiet" }, "started ", ago(workflow.createTime), ", ", isOpen(workflow.status) ? ["running for ", since(workflow.createTime)] : `took ${span(workflow.endTime - workflow.createTime)}`),
       workflow.correlationId ? h("span", null, h("span", { class: "quiet" }, "correlation id "), workflow.correlationId) : null,
       buttons(data, context)),
-    data.waiting.kind === "done" ? null : waiting(data.waiting, linked(data.waiting.sentence, data.causes ?? [])),
+    data.waiting.kind === "done" ? null : waiting(data.waiting, linked(data.waiting.sentence, data.causes ?? []), terminatedBy(data)),
     causes(data.causes ?? []),
     h("p", { class: "quiet ids" }, h("code", null, workflow.workflowId)));
 }
@@ -122,6 +122,13 @@ function breadcrumb(parents, workflow) {
   return h("nav", { class: "breadcrumb", "aria-label": "Parent workflows" }, h("ol", null,
     parents.map((one) => h("li", null, h("a", { href: `/execution/${one.workflowId}` }, one.name), " ", status(one.status))),
     h("li", { "aria-current": "page" }, workflow.workflowName)));
+}
+
+/** Who has terminated the workflow, if the audit trail says so. */
+function terminatedBy({ workflow, audit }) {
+  if (workflow.status !== "TERMINATED") return null;
+  const found = audit?.entries.find((one) => one.action === "terminate");
+  return found ? h("span", null, " (by ", h("strong", null, found.key ?? "a request without a key"), `, ${found.address})`) : null;
 }
 
 /** A sentence in which the ids of sub-workflows are links. */

@@ -45,8 +45,8 @@ function row(one, hours, refresh) {
     h("td", { class: "wide cause" }, h("details", { "data-key": `cause-${one.key}` }, h("summary", null, one.cause),
       one.reason === one.cause ? null : h("pre", { tabindex: "0", "aria-label": "The newest reason" }, one.reason),
       h("p", null, one.count > one.newest.length ? "Newest: " : null, one.newest.map((id, at) => [at ? " · " : null, h("a", { href: `/execution/${id}` }, h("code", null, id.slice(0, 13)))])))),
-    h("td", { "data-label": "Workflow" }, h("a", { href: withQuery("/workflows", { name: one.workflowName, status: "FAILED,TIMED_OUT" }) }, one.workflowName)),
-    h("td", { "data-label": "Task" }, one.taskType ? h("a", { href: `/taskDef/${encodeURIComponent(one.taskType)}` }, one.taskType) : "–"),
+    h("td", { class: "text", "data-label": "Workflow" }, h("a", { href: withQuery("/workflows", { name: one.workflowName, status: "FAILED,TIMED_OUT" }) }, one.workflowName)),
+    h("td", { class: "text", "data-label": "Task" }, one.taskType ? h("a", { href: `/taskDef/${encodeURIComponent(one.taskType)}` }, one.taskType) : "–"),
     h("td", { class: "when", "data-label": "First" }, ago(one.firstMs)),
     h("td", { class: "when", "data-label": "Last" }, ago(one.lastMs)),
     h("td", { class: "act" }, mayOperate() && h("button", { type: "button", class: "small", "aria-label": `Retry all ${one.count} of ${one.workflowName}: ${one.cause}`, onclick: () => retryAll(one, hours, refresh) }, one.count > 1 ? "Retry all …" : "Retry …")));

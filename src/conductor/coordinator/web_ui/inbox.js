@@ -8,6 +8,7 @@ import { setNow, since, status } from "./words.js";
 
 export const title = (data) => (data?.count ? `Inbox (${data.count})` : "Inbox");
 export const isLive = () => true;
+export const usesEvents = true;
 
 export async function load({ query }) {
   const page = await get(withQuery("/api/view/inbox", { after: query.get("after") }));

@@ -14,10 +14,14 @@ let timer = null;
 /** Whether the stream is open. Views then refresh when something changes, and seldom otherwise. */
 export let isLive = false;
 
-/** Open the stream, unless it is open. `onChange` gets { workflows, all } and is called with all: true after a gap. */
-export function listen(onChange) {
+/**
+ * Open the stream, unless it is open. `onChange` gets { workflows, all } and is called with all: true after a gap. After
+ * the stream has failed it is opened again later, or at once if the coordinator `isBack`.
+ */
+export function listen(onChange, isBack) {
   listener = onChange;
-  if (abort || timer) return;
+  if (abort || (timer && !isBack)) return;
+  clearTimeout(timer);
   follow();
 }
 

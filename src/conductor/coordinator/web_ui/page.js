@@ -14,14 +14,16 @@
 // - bulk: actions on many workflows
 // - overview, workflows, failures, execution, inbox, queues, workers, definitions, schedules, secrets, keys, audit,
 //   server, notfound: one view each
+// - noaccess: the page for a key that may not open a view
 
-import { isAdmin, loadAccess, mayOperate } from "./access.js";
+import { isAdmin, loadAccess, mayOperate, mayRead } from "./access.js";
 import * as audit from "./audit.js";
 import * as definitions from "./definitions.js";
 import * as execution from "./execution.js";
 import * as failures from "./failures.js";
 import * as inbox from "./inbox.js";
 import * as keys from "./keys.js";
+import * as noaccess from "./noaccess.js";
 import * as notfound from "./notfound.js";
 import * as overviewView from "./overview.js";
 import * as queues from "./queues.js";
@@ -38,14 +40,16 @@ import { lost } from "./notfound.js";
 import { ago, now, since, tick } from "./words.js";
 
 /**
- * Refresh intervals. After a slow answer, the next refresh waits COST times the duration of that answer (at most MAX_MS),
- * so that an open tab takes less than 1 % of the server's time.
+ * Refresh intervals. After an answer, the next refresh waits COST times its duration, but not longer than LIVE_MS: an open
+ * tab takes less than 1 % of the server's time, and a change is shown within 3 seconds. After an answer of 100 ms or more,
+ * it waits SLOW_COST times the duration, at most MAX_MS: the tab takes less than 5 % of the server's time.
  */
 const LIVE_MS = 2000;
 const EVENTS_MS = 5000;
 const IDLE_MS = 10000;
 const MIN_MS = 500;
 const COST = 120;
+const SLOW_COST = 20;
 const MAX_MS = 15000;
 
 const ROUTES = [
@@ -66,6 +70,16 @@ const TABS = [
   ["/audit", "Audit", /^\/audit/, mayOperate],
   ["/server", "Server", /^\/server/],
 ];
+
+/** Views that need more than the role viewer: the check, and the roles in words. */
+const RESTRICTED = new Map([[keys, [isAdmin, "admin"]], [audit, [mayOperate, "operator or admin"]]]);
+
+/** The roles that a view needs and that the key of this tab has not; null if the key may open the view. */
+function missingRoles(view) {
+  if (!mayRead()) return "viewer, operator or admin";
+  const [isAllowed, roles] = RESTRICTED.get(view) ?? [mayRead];
+  return isAllowed() ? null : roles;
+}
 
 const LIST_QUERY = ["status", "name", "text", "before"];
 
@@ -148,16 +162,17 @@ async function refresh(onlyDraw = false) {
   try {
     await loadAccess();
     // The view and the bar are loaded at the same time.
-    const [data, over] = await Promise.all([entered.view.load(entered), get("/api/view/overview")]);
+    const [data, over] = missingRoles(entered.view) ? [null, null] : await Promise.all([entered.view.load(entered), get("/api/view/overview")]);
     tookMs = performance.now() - began;
     await loadAccess(); // the tab may have signed in meanwhile
     if (number !== asked) return;
+    entered.missing = missingRoles(entered.view);
+    if (mayRead()) live.listen(changed, problem !== null);
     entered.data = data;
     overview = over;
     problem = null;
     failedRequests = 0;
     updatedMs = now();
-    live.listen(changed);
   } catch (error) {
     if (number !== asked) return;
     problem = error;
@@ -173,7 +188,7 @@ async function refresh(onlyDraw = false) {
  */
 function plan(tookMs) {
   if (document.visibilityState === "hidden") return;
-  const pauseMs = Math.min(tookMs * COST, MAX_MS);
+  const pauseMs = Math.min(tookMs * COST, Math.max(LIVE_MS, tookMs * SLOW_COST), MAX_MS);
   const isMoving = !problem && (shown.data && shown.view.isLive(shown.data) && overview && (overview.running || overview.waiting || overview.inHand));
   // While the coordinator does not answer, the pause doubles from LIVE_MS to IDLE_MS. After a 404, retries are rare.
   const retryMs = problem?.status === 404 ? IDLE_MS : Math.min(LIVE_MS * 2 ** (failedRequests - 1), IDLE_MS);
@@ -206,8 +221,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, dialog, [contenteditable]")) return;
   event.preventDefault();
   const search = bar.querySelector("input[type=search]");
-  search.focus();
-  search.select();
+  search?.focus();
+  search?.select();
 });
 setInterval(() => document.visibilityState === "visible" && tick(), 1000);
 
@@ -222,9 +237,10 @@ addEventListener("unhandledrejection", (event) => {
 
 function draw() {
   drawBar();
-  const { view, data } = shown;
-  document.title = `${view.title(data)} · conductor-worker`;
-  if (data) morph(main, problem ? trouble() : null, h("div", { class: "view" }, content(view, data)));
+  const { view, data, missing } = shown;
+  document.title = `${missing ? noaccess.title() : view.title(data)} · conductor-worker`;
+  if (missing) morph(main, problem ? trouble() : null, h("div", { class: "view" }, noaccess.render(missing, () => (signOut(), refresh()))));
+  else if (data) morph(main, problem ? trouble() : null, h("div", { class: "view" }, content(view, data)));
   else if (problem) morph(main, trouble());
   if (data && !shown.isPlaced) placeGraph();
   if (data && shown.wantsPanel) showPanel();
@@ -266,9 +282,9 @@ function trouble() {
 function drawBar() {
   morph(bar,
     h("a", { class: "brand", href: "/" }, h("img", { src: "/page/icon.svg", alt: "", width: 20, height: 20 }), " conductor-worker"),
-    h("nav", { "aria-label": "Views" }, TABS.filter(([, , , may]) => may?.() ?? true).map(([href, text, pattern]) => h("a", { href, "aria-current": pattern.test(location.pathname) ? "page" : null }, text, href === "/inbox" ? inboxCount() : null))),
+    h("nav", { "aria-label": "Views" }, TABS.filter(([, , , may]) => (may ?? mayRead)()).map(([href, text, pattern]) => h("a", { href, "aria-current": pattern.test(location.pathname) ? "page" : null }, text, href === "/inbox" ? inboxCount() : null))),
     h("div", { class: "numbers" }, overview ? [numbers(overview), mark()] : null),
-    h("form", { role: "search", onsubmit: (event) => {
+    mayRead() && h("form", { role: "search", onsubmit: (event) => {
       event.preventDefault();
       const text = event.target.elements.text.value.trim();
       go(text ? `/workflows?${new URLSearchParams({ text })}` : "/workflows");

@@ -42,8 +42,8 @@ function row(one, context) {
   const { schedule } = one;
   return h("tr", { "data-key": schedule.name, class: one.warnings.length ? "warn" : null },
     h("th", { scope: "row" }, h("a", { href: hrefOf(schedule.name) }, schedule.name), schedule.description ? h("span", { class: "quiet under" }, schedule.description) : null),
-    h("td", null, target(one)),
-    h("td", null, when(one)),
+    h("td", { class: "text" }, target(one)),
+    h("td", { class: "text" }, when(one)),
     h("td", null, state(schedule)),
     h("td", null, nextRuns(one, SHOWN_NEXT)),
     h("td", null, h("div", { class: "buttons" }, buttons(schedule, context, "small"))));
@@ -196,9 +196,9 @@ function cronFields(schedule, zones, suggested) {
 }
 
 function history(runs) {
-  return h("div", { class: "scroll" }, h("table", { class: "list" },
+  return h("div", { class: "scroll" }, h("table", { class: "list cards" },
     h("thead", null, h("tr", null, h("th", null, "Schedule"), h("th", null, "Due"), h("th", null, "State"), h("th", null, "Workflow"), h("th", { class: "wide" }, "Reason"))),
-    h("tbody", null, runs.map((run) => h("tr", { "data-key": run.executionId }, h("th", { scope: "row" }, h("a", { href: hrefOf(run.scheduleName) }, run.scheduleName)), h("td", null, ago(run.scheduledTime)),
-      h("td", null, h("span", { class: `status ${run.state === "FAILED" ? "bad" : "ok"}` }, run.state === "FAILED" ? "✕ FAILED" : `✓ ${run.state}`)),
-      h("td", null, run.workflowId ? h("a", { href: `/execution/${run.workflowId}` }, run.workflowName) : run.workflowName ?? "–"), h("td", { class: "wide" }, run.reason ?? ""))))));
+    h("tbody", null, runs.map((run) => h("tr", { "data-key": run.executionId }, h("th", { scope: "row" }, h("a", { href: hrefOf(run.scheduleName) }, run.scheduleName)), h("td", { class: "when", "data-label": "Due" }, ago(run.scheduledTime)),
+      h("td", { "data-label": "State" }, h("span", { class: `status ${run.state === "FAILED" ? "bad" : "ok"}` }, run.state === "FAILED" ? "✕ FAILED" : `✓ ${run.state}`)),
+      h("td", { class: "text", "data-label": "Workflow" }, run.workflowId ? h("a", { href: `/execution/${run.workflowId}` }, run.workflowName) : run.workflowName ?? "–"), h("td", { class: "wide" }, run.reason ?? ""))))));
 }

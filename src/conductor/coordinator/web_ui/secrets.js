@@ -1,5 +1,6 @@
 // View: the names of the secrets. Values are set here and never shown.
 
+import { isAdmin } from "./access.js";
 import { ask, field } from "./dialogs.js";
 import { call, get, remove } from "./api.js";
 import { h } from "./dom.js";
@@ -21,17 +22,17 @@ export async function load() {
 
 export function render({ secrets, areStored, users, missing }, { refresh }) {
   return [
-    h("div", { class: "head" }, h("h1", null, "Secrets"), h("button", { type: "button", class: "primary", onclick: () => setDialog("", refresh, secrets) }, "Add a secret …")),
+    h("div", { class: "head" }, h("h1", null, "Secrets"), isAdmin() && h("button", { type: "button", class: "primary", onclick: () => setDialog("", refresh, secrets) }, "Add a secret …")),
     h("p", { class: "quiet" }, "A task receives the value of ", h("code", null, "${workflow.secrets.NAME}"), ". Values are never shown."),
     areStored ? null : h("p", { class: "why" }, "Secrets that are set here are lost when the coordinator stops. To store them encrypted, start it with CONDUCTOR_SECRETS_KEY."),
     missing.map((name) => h("div", { class: "alarm missing", "data-key": `missing-${name}` }, h("span", null, h("strong", null, name), " is not set, but ", links(users.get(name)), " needs it. Its value is null."),
-      h("button", { type: "button", class: "small", "aria-label": `Set ${name}`, onclick: () => setDialog(name, refresh) }, "Set …"))),
-    secrets.length ? h("div", { class: "scroll" }, h("table", { class: "list" },
+      isAdmin() && h("button", { type: "button", class: "small", "aria-label": `Set ${name}`, onclick: () => setDialog(name, refresh) }, "Set …"))),
+    secrets.length ? h("div", { class: "scroll" }, h("table", { class: "list cards" },
       h("thead", null, h("tr", null, h("th", null, "Name"), h("th", null, "From"), h("th", { class: "wide" }, "Used by"), h("th", null, h("span", { class: "unseen" }, "Actions")))),
-      h("tbody", null, secrets.map((one) => h("tr", { "data-key": one.name }, h("th", { scope: "row" }, h("code", null, one.name)), h("td", null, source(one)), h("td", { class: "wide" }, users.get(one.name).size ? links(users.get(one.name)) : "–"),
-        h("td", null, h("div", { class: "buttons" }, h("button", { type: "button", class: "small", "aria-label": `Set ${one.name}`, onclick: () => setDialog(one.name, refresh) }, "Set …"),
-          one.fromApi ? h("button", { type: "button", class: "small danger", "aria-label": `Delete ${one.name}`, onclick: () => deleteDialog(one, refresh) }, "Delete") : null))))))) : h("div", { class: "blank" }, h("h2", null, "No secrets yet"), h("p", null, "Add one above, or from a terminal:"),
-      command("curl", "-X", "PUT", "--json", '"VALUE"', `${location.origin}/api/secrets/NAME`)),
+      h("tbody", null, secrets.map((one) => h("tr", { "data-key": one.name }, h("th", { scope: "row" }, h("code", null, one.name)), h("td", { "data-label": "From" }, source(one)), h("td", { class: "wide", "data-label": "Used by" }, users.get(one.name).size ? links(users.get(one.name)) : "–"),
+        h("td", { class: "act" }, isAdmin() && h("div", { class: "buttons" }, h("button", { type: "button", class: "small", "aria-label": `Set ${one.name}`, onclick: () => setDialog(one.name, refresh) }, "Set …"),
+          one.fromApi ? h("button", { type: "button", class: "small danger", "aria-label": `Delete ${one.name}`, onclick: () => deleteDialog(one, refresh) }, "Delete") : null))))))) : h("div", { class: "blank" }, h("h2", null, "No secrets yet"), isAdmin() && h("p", null, "Add one above, or from a terminal:"),
+      isAdmin() && command("curl", "-X", "PUT", "--json", '"VALUE"', `${location.origin}/api/secrets/NAME`)),
   ];
 }
 

@@ -104,9 +104,9 @@ export function command(...parts) {
 export const copy = (text) => navigator.clipboard?.writeText(text).then(() => say("Copied."), () => say("The browser does not allow copying here.", true));
 
 /** The sentence that says why something waits. */
-export function waiting(one, sentence = one?.sentence) {
+export function waiting(one, sentence = one?.sentence, more = null) {
   if (!one) return null;
-  return h("p", { class: `why ${one.urgent ? "bad" : ""}` }, sentence,
+  return h("p", { class: `why ${one.urgent ? "bad" : ""}` }, sentence, more,
     one.remedy && one.kind !== "signal" ? h("span", { class: "remedy" }, ` ${one.remedy}`) : null);
 }
 
