@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import httpx
 import pytest
 
-from conductor.client.automator import redelivery
+from conductor.client.automator import redelivery, worker_group
 from conductor.client.automator.adopted_journal import adopt_files
 from conductor.client.automator.journal import HeldTask, Journal, PendingReport
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker import Worker
 from conductor.common.clock import SYSTEM_CLOCK
-from conductor.testing import ConductorStub
+from conductor.testing import ConductorStub, Status
 
 
 def other() -> Worker:
@@ -76,16 +78,37 @@ class TestGivingBack:
         until_ms = SYSTEM_CLOCK.wall_ms() + int(left_s * 1000)
         return HeldTask(task_id, workflow_id, "job", worker_id, poll_count, until_ms)
 
+    def _result(self, done: HeldTask) -> PendingReport:
+        about = {"taskId": done.task_id, "workflowInstanceId": done.workflow_instance_id, "workerId": "dead"}
+        body = json.dumps({**about, "status": "COMPLETED", "reportId": "r1"}).encode()
+        return PendingReport(
+            "r1", done.task_id, "job", "COMPLETED", SYSTEM_CLOCK.wall_ms(), body, worker_id="dead", poll_count=1
+        )
+
+    async def test_results_of_a_dead_process_are_counted_until_they_have_a_verdict(
+        self, conductor_stub: ConductorStub, directory: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
+    ) -> None:
+        monkeypatch.setattr(worker_group, "GAUGES_S", 0.02)
+        monkeypatch.setattr(redelivery, "MAX_WAIT_S", 0.1)
+        self._died_with(conductor_stub, directory, finished=self._result(self._held(conductor_stub)))
+        conductor_stub.script(lambda request: request.method == "POST", Status(503), repeat=True)
+        settings = MetricsSettings(http_port=unused_tcp_port, host="127.0.0.1")
+
+        async def until_metric(line: str) -> None:
+            async with httpx.AsyncClient() as client, asyncio.timeout(60):
+                while line not in (await client.get(f"http://127.0.0.1:{unused_tcp_port}/metrics")).text:
+                    await asyncio.sleep(0.02)
+
+        async with TaskHandlerAsyncIO([other()], Configuration(conductor_stub.url), metrics_settings=settings):
+            await until_metric('worker_journal_reports{taskType="job"} 1.0')
+            conductor_stub.clear_script()
+            await until_metric('worker_journal_reports{taskType="job"} 0.0')
+
     async def test_finished_results_are_sent_before_tasks_are_given_back(
         self, conductor_stub: ConductorStub, directory: Path
     ) -> None:
         held, done = self._held(conductor_stub), self._held(conductor_stub)
-        about = {"taskId": done.task_id, "workflowInstanceId": done.workflow_instance_id, "workerId": "dead"}
-        body = json.dumps({**about, "status": "COMPLETED", "reportId": "r1"}).encode()
-        result = PendingReport(
-            "r1", done.task_id, "job", "COMPLETED", SYSTEM_CLOCK.wall_ms(), body, worker_id="dead", poll_count=1
-        )
-        self._died_with(conductor_stub, directory, held, done, finished=result)
+        self._died_with(conductor_stub, directory, held, done, finished=self._result(done))
         async with TaskHandlerAsyncIO([other()], Configuration(conductor_stub.url)):
             await conductor_stub.until_results(2)
         first, second = conductor_stub.results
@@ -100,14 +123,9 @@ class TestGivingBack:
         """In a rolling restart the old process ends after the new one has started."""
         monkeypatch.setattr(redelivery, "ADOPT_EVERY_S", 0.05)
         done = self._held(conductor_stub)
-        about = {"taskId": done.task_id, "workflowInstanceId": done.workflow_instance_id, "workerId": "dead"}
-        body = json.dumps({**about, "status": "COMPLETED", "reportId": "r1"}).encode()
-        result = PendingReport(
-            "r1", done.task_id, "job", "COMPLETED", SYSTEM_CLOCK.wall_ms(), body, worker_id="dead", poll_count=1
-        )
         async with TaskHandlerAsyncIO([other()], Configuration(conductor_stub.url)):
             await conductor_stub.until(lambda: conductor_stub.polls("other"))
-            self._died_with(conductor_stub, directory, finished=result)
+            self._died_with(conductor_stub, directory, finished=self._result(done))
             (sent,) = await conductor_stub.until_results(1)
         assert (sent["taskId"], sent["status"]) == (done.task_id, "COMPLETED")
 

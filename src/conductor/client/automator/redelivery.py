@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from conductor.client.automator.adopted_journal import AdoptedJournal, adopt_files
@@ -62,6 +62,11 @@ class Redelivery:
         #: Attempts since the last one that succeeded.
         self._attempts = 0
         self._adopted: list[AdoptedJournal] = []
+
+    def count_reports(self) -> Counter[str]:
+        """Return the number of reports without a verdict by task type: of this process, and of the files taken over."""
+        adopted = Counter(report.task_type for file in self._adopted for report in file.reports)
+        return self._journal.count_reports() + adopted
 
     async def run(self) -> None:
         """Take over the journals of dead processes, then send the reports that `Reporter` gives up.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,8 @@ class Session:
         self._delivery = Delivery(self.api, clock, self.journal.flush if self.journal else lambda: None)
         self.reporter = Reporter(self.api, self._delivery, self.journal, events, clock)
         self._max_age_s = options.journal_max_age_seconds
-        self._redelivery: asyncio.Task[None] | None = None
+        self._redelivery = None if self.journal is None else self._make_redelivery(self.journal)
+        self._redelivery_task: asyncio.Task[None] | None = None
         self._keeps_step_files = False
         self._is_server_known = False
         self._abandoned_polls: set[AbandonedPoll] = set()
@@ -96,17 +98,17 @@ class Session:
 
     async def __aenter__(self) -> Session:
         self._user = asyncio.current_task()
-        if self.journal is not None:
-            if self.journal.open():
-                logger.debug("Result journal: %s", self.journal.path)
-                self.events.register(TaskLeaseExtended, self._on_lease_extended)
-            self._redelivery = asyncio.create_task(self._make_redelivery(self.journal).run())
+        if self.journal is not None and self.journal.open():
+            logger.debug("Result journal: %s", self.journal.path)
+            self.events.register(TaskLeaseExtended, self._on_lease_extended)
+        if self._redelivery is not None:
+            self._redelivery_task = asyncio.create_task(self._redelivery.run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._redelivery is not None:
-            self._redelivery.cancel()
-            await asyncio.gather(self._redelivery, return_exceptions=True)
+        if self._redelivery_task is not None:
+            self._redelivery_task.cancel()
+            await asyncio.gather(self._redelivery_task, return_exceptions=True)
         await self.reporter.close()
         self.leases.close()
         if self.journal is not None:
@@ -115,6 +117,10 @@ class Session:
         await self.client.close()
         if not self._abandoned_polls:
             await self._parked_client.close()
+
+    def count_waiting_reports(self) -> Counter[str]:
+        """Return the number of reports without a verdict by task type, in this journal and in those taken over."""
+        return Counter() if self._redelivery is None else self._redelivery.count_reports()
 
     def open_steps(self, running: RunningTask) -> StepRecorder | StepFile:
         """Return the store for the durable steps of a task: the coordinator, or a file for another kind of server.

@@ -130,7 +130,7 @@ class WorkerGroup:
                 if engine.paused or self._all_paused:
                     self.pause(name)
             running = [asyncio.create_task(self._keep_running(engine)) for engine in self.engines]
-            telemetry = self._start_telemetry()
+            telemetry = self._start_telemetry(session)
             if started is not None:
                 started()
             try:
@@ -257,21 +257,25 @@ class WorkerGroup:
             resources=self._resources,
         )
 
-    def _start_telemetry(self) -> list[asyncio.Task[None]]:
+    def _start_telemetry(self, session: Session) -> list[asyncio.Task[None]]:
         if self._telemetry is None:
             return []
-        return [asyncio.create_task(self._telemetry.pulse()), asyncio.create_task(self._set_gauges(self._telemetry))]
+        return [
+            asyncio.create_task(self._telemetry.pulse()),
+            asyncio.create_task(self._set_gauges(self._telemetry, session)),
+        ]
 
-    async def _set_gauges(self, telemetry: ProcessTelemetry) -> None:
+    async def _set_gauges(self, telemetry: ProcessTelemetry, session: Session) -> None:
+        # A journal that this process took over can contain reports of other task types.
+        task_types = {worker.get_task_definition_name() for worker in self._workers}
         while True:
             for engine in self.engines:
                 telemetry.set_slots_in_use(engine.name, engine.slots_in_use)
                 telemetry.set_stuck(engine.name, engine.stuck)
-            if self._journal is not None:
-                waiting = self._journal.count_reports()
-                for worker in self._workers:
-                    task_type = worker.get_task_definition_name()
-                    telemetry.set_journal_reports(task_type, waiting[task_type])
+            waiting = session.count_waiting_reports()
+            task_types.update(waiting)
+            for task_type in task_types:
+                telemetry.set_journal_reports(task_type, waiting[task_type])
             await self._clock.sleep(GAUGES_S)
 
     async def _keep_running(self, engine: Engine) -> None:

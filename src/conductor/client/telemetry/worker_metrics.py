@@ -55,7 +55,7 @@ JOURNAL_REPORTS = Metric(
     "worker_journal_reports",
     Kind.GAUGE,
     _TASK,
-    "Reports in the journals of running worker processes that have no verdict yet, including those in flight.",
+    "Reports without a verdict, including those in flight, in the journals that worker processes write or took over.",
 )
 STUCK_TASKS = Metric("worker_stuck_tasks", Kind.GAUGE, _TASK, "Slots held by a function that is past its timeout.")
 RESTARTS_TOTAL = Metric("worker_restarts_total", Kind.COUNTER, _TASK, "Worker processes restarted after a crash.")
