@@ -33,8 +33,16 @@ RETENTION = "72h"
 SNAPSHOT_INTERVAL = "24h"
 
 
+#: The message of Litestream if a replica has no files, or none from before the requested time.
+_NOTHING_TO_RESTORE = "no matching backup files"
+
+
 class LitestreamFailed(Exception):
     """A command of Litestream failed. The message is its last line, without secrets."""
+
+
+class NothingToRestore(LitestreamFailed):
+    """The replica has no files, or none from before the requested time."""
 
 
 def find_program() -> str:
@@ -96,11 +104,17 @@ def download(program: str, replica: ReplicaUrl, target: Path, timestamp: str | N
     """Restore a replica to a new file.
 
     Raises:
-        LitestreamFailed: There is no such replica, or it cannot be read.
+        NothingToRestore: The replica has no files, or none from before `timestamp`.
+        LitestreamFailed: The replica cannot be read.
     """
     when = ["-timestamp", timestamp] if timestamp else []
-    with _temporary_configuration(replica) as (configuration, database):
-        _run(program, replica, ["restore", "-o", str(target), *when, *configuration, database], None)
+    try:
+        with _temporary_configuration(replica) as (configuration, database):
+            _run(program, replica, ["restore", "-o", str(target), *when, *configuration, database], None)
+    except LitestreamFailed as error:
+        if _NOTHING_TO_RESTORE in str(error):
+            raise NothingToRestore(str(error)) from None
+        raise
 
 
 @contextmanager

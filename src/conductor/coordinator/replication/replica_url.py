@@ -97,6 +97,12 @@ class ReplicaUrl:
         path = f"{parts.path.rstrip('/')}/{number:0{PLACE_DIGITS}d}"
         return ReplicaUrl(urlunsplit(parts._replace(path=path)) if parts.netloc else f"file://{path}")
 
+    def list_places(self) -> list[int]:
+        """Return the numbers of the replicas in the directory of a file URL."""
+        if self.directory is None or not self.directory.is_dir():
+            return []
+        return [int(entry.name) for entry in self.directory.iterdir() if _PLACE.fullmatch(entry.name)]
+
     @property
     def is_place(self) -> bool:
         """Whether the URL ends with the number of a replica, such as `000001`, and so names a single replica."""

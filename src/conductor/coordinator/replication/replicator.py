@@ -33,7 +33,7 @@ from conductor.coordinator.replication.litestream import (
     write_configuration,
 )
 from conductor.coordinator.replication.replica_url import ReplicaUrl
-from conductor.coordinator.store.database_file import MEMORY, StoreRefused
+from conductor.coordinator.store.database_file import MEMORY, NO_ROOM, StoreRefused
 from conductor.coordinator.store.statements import REPLICA_PLACE, SET_REPLICA_PLACE
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import Store
@@ -177,7 +177,7 @@ class Replicator:
         assert self._store is not None  # noqa: S101 (set by `start`)
         last = self._store.call(lambda tx: tx.first(REPLICA_PLACE, self._url.digest))
         number = int(last or 0) + 1
-        if last is None and has_files(self._program, self._url.at_place(number)):
+        if last is None and (self._url.list_places() or has_files(self._program, self._url.at_place(number))):
             raise StoreRefused(
                 f"{self._url.shown} already has replicas of another database, and two databases must not share a URL; "
                 "choose another URL, or restore that replica first"
@@ -207,8 +207,14 @@ class Replicator:
         try:
             directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.mkdir(mode=0o700)
-            (directory / MARKER).touch(mode=0o600)
+            try:
+                (directory / MARKER).touch(mode=0o600)
+            except OSError:
+                directory.rmdir()  # otherwise each retry would leave an empty directory
+                raise
         except OSError as error:
+            if error.errno in NO_ROOM:  # the coordinator works without its replica, and tries again
+                raise LitestreamFailed(f"cannot create {directory}: {error.strerror}") from error
             raise StoreRefused(
                 f"cannot create {directory} for the replica: {error.strerror}; choose a directory that can be written"
             ) from error

@@ -6,14 +6,22 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import struct
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from conductor.common.machine import try_lock
-from conductor.coordinator.replication.litestream import LitestreamFailed, download, find_program, has_files
-from conductor.coordinator.replication.replica_url import PLACE_DIGITS, ReplicaUrl
+from conductor.coordinator.replication.litestream import (
+    LitestreamFailed,
+    NothingToRestore,
+    download,
+    find_program,
+    has_files,
+)
+from conductor.coordinator.replication.replica_url import ReplicaUrl
 from conductor.coordinator.store.database_file import (
     APPLICATION_ID,
     StoreRefused,
@@ -27,6 +35,14 @@ from conductor.coordinator.store.statements import RESTORED_STATE, SECRET, Resto
 #: The suffix of the database that a restore replaces.
 REPLACED_SUFFIX = ".replaced"
 _WORK_SUFFIX = ".restoring"
+#: The magic string, the page size and the number of pages in the header of a SQLite file. A size of 1 means 65,536.
+_HEADER, _MAGIC, _LARGEST_PAGE_BYTES = struct.Struct(">16sH10xI"), b"SQLite format 3\0", 65_536
+#: The search for replicas in an object store looks at this many numbers at a time. After a block with replicas, it ends
+#: with the first block without any. Otherwise it ends after `MAX_SEARCHED` numbers.
+SEARCHED_AT_ONCE = 32
+MAX_SEARCHED = 512
+#: How many commands of Litestream run in parallel during the search.
+PARALLEL_SEARCHES = 8
 #: Counts the rows of the attached database `old` that are missing or unfinished in the main database.
 _LOST_SINCE_COPY = """
 SELECT (SELECT count(*) FROM old.workflow
@@ -147,43 +163,51 @@ def _fetch(url: ReplicaUrl, target: Path, timestamp_ms: int | None) -> tuple[str
         replicas = [url] if url.is_place else _list_replicas(program, url)
     except LitestreamFailed as error:
         raise StoreRefused(f"{url.shown} cannot be read: {error}") from error
-    for replica in replicas:
+    for index, replica in enumerate(replicas):
         try:
             download(program, replica, target, timestamp)
-        except LitestreamFailed as error:
+        except NothingToRestore as error:
             skipped.append((replica.shown, str(error)))
             for left in target.parent.iterdir():
                 left.unlink()
+        except LitestreamFailed as error:
+            # An older replica could lack days of work, so it does not silently replace one that cannot be read now.
+            older = f", or restore an older state from {replicas[index + 1].shown}" if replicas[index + 1 :] else ""
+            raise StoreRefused(f"{replica.shown} cannot be restored: {error}; try again{older}") from error
         else:
             return replica.shown, skipped
     if not skipped:
         raise StoreRefused(f"there is no replica at {url.shown}; check that it is the URL of --replicate")
     tried = "; ".join(f"{shown}: {reason}" for shown, reason in skipped[:5])
-    raise StoreRefused(f"no replica at {url.shown} can be restored: {tried}")
+    state = f"the state of {timestamp}" if timestamp else "a state"
+    raise StoreRefused(f"no replica at {url.shown} has {state}: {tried}")
 
 
 def _list_replicas(program: str, url: ReplicaUrl) -> list[ReplicaUrl]:
     """Return the replicas below a URL, the newest first."""
-    directory = url.directory
-    if directory is not None:
-        if not directory.is_dir():
-            return []
-        names = [entry.name for entry in directory.iterdir() if len(entry.name) == PLACE_DIGITS]
-        return [url.at_place(number) for number in sorted((int(n) for n in names if n.isdigit()), reverse=True)]
-    # Litestream cannot list the replicas below a URL. Their numbers have no gaps, so a binary search finds the highest
-    # one.
-    if not has_files(program, url.at_place(1)):
-        return []
-    known, free = 1, 2
-    while has_files(program, url.at_place(free)):
-        known, free = free, free * 2
-    while free - known > 1:
-        middle = (known + free) // 2
-        known, free = (middle, free) if has_files(program, url.at_place(middle)) else (known, middle)
-    return [url.at_place(number) for number in range(known, 0, -1)]
+    numbers = _search_places(program, url) if url.directory is None else url.list_places()
+    return [url.at_place(number) for number in sorted(numbers, reverse=True)]
+
+
+def _search_places(program: str, url: ReplicaUrl) -> list[int]:
+    """Return the numbers of the replicas in an object store, which Litestream cannot list.
+
+    A number has no replica if its coordinator ended before the first copy, or if the replica was deleted.
+    """
+    found: list[int] = []
+    with ThreadPoolExecutor(PARALLEL_SEARCHES) as threads:
+        for first in range(1, MAX_SEARCHED, SEARCHED_AT_ONCE):
+            block = range(first, first + SEARCHED_AT_ONCE)
+            exist = threads.map(lambda number: has_files(program, url.at_place(number)), block)
+            existing = [number for number, exists in zip(block, exist, strict=True) if exists]
+            if found and not existing:
+                break
+            found += existing
+    return found
 
 
 def _install(found: Path, database: Path, shown: str, skipped: list[tuple[str, str]]) -> Restored:
+    _refuse_truncated(found, shown)
     with contextlib.closing(sqlite3.connect(found)) as db:
         if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise StoreRefused(f"{shown} is not the database of a coordinator")
@@ -197,6 +221,20 @@ def _install(found: Path, database: Path, shown: str, skipped: list[tuple[str, s
     found.rename(database)
     _sync(database.parent.absolute())
     return Restored(shown, database.stat().st_size, state, lost, replaced, skipped)
+
+
+def _refuse_truncated(found: Path, shown: str) -> None:
+    """Reject a file that is shorter than its header says. SQLite would read the missing part as zeros."""
+    with found.open("rb") as file:
+        header = file.read(_HEADER.size)
+    if len(header) < _HEADER.size:
+        return
+    magic, page_bytes, pages = _HEADER.unpack(header)
+    expected = pages * (_LARGEST_PAGE_BYTES if page_bytes == 1 else page_bytes)
+    if magic == _MAGIC and found.stat().st_size < expected:
+        raise StoreRefused(
+            f"{shown} is damaged (it has {found.stat().st_size} of {expected} bytes); choose another copy"
+        )
 
 
 def _find_lost(old: Path, new: Path) -> LostSinceCopy | None:

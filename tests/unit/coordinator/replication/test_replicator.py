@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import shutil
 import signal
 import sqlite3
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +92,10 @@ def test_two_databases_cannot_share_a_url(tmp_path: Path) -> None:
         pass
     with pytest.raises(StoreRefused, match="already has replicas of another database"):
         Coordinator(tmp_path / "b.db", replicate=replica).start()
-    assert places(tmp_path / "replica") == ["000001"]
+    (tmp_path / "replica" / "000001").rename(tmp_path / "replica" / "000002")  # the first replica was deleted
+    with pytest.raises(StoreRefused, match="already has replicas of another database"):
+        Coordinator(tmp_path / "b.db", replicate=replica).start()
+    assert places(tmp_path / "replica") == ["000002"]
 
 
 @needs_litestream
@@ -196,6 +202,26 @@ def test_a_replica_that_cannot_be_written_is_reported_until_it_can_be(tmp_path: 
 def test_a_directory_that_cannot_be_written_stops_the_start(tmp_path: Path, url: str) -> None:
     with pytest.raises(StoreRefused, match="choose a directory that can be written"):
         Coordinator(tmp_path / "a.db", replicate=url).start()
+
+
+@needs_litestream
+def test_a_full_disk_of_the_replica_does_not_stop_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch, full = Path.touch, threading.Event()
+
+    def touch_on_full_disk(path: Path, *args: Any, **options: Any) -> None:
+        if full.is_set():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        touch(path, *args, **options)
+
+    full.set()
+    monkeypatch.setattr(Path, "touch", touch_on_full_disk)
+    with Coordinator(tmp_path / "a.db", replicate=str(tmp_path / "replica")) as coordinator:
+        define(coordinator.url)
+        assert "No space left" in replication(coordinator.url)["lastError"]
+        full.clear()
+        until(lambda: replication(coordinator.url)["lastError"] is None)
+        until_replicated(tmp_path / "a.db")
+    assert places(tmp_path / "replica") == ["000001"]
 
 
 def test_a_start_does_not_wait_for_a_reader_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

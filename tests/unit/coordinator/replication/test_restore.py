@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -111,6 +112,7 @@ def test_a_second_restore_at_the_same_time_is_refused(tmp_path: Path) -> None:
         (lambda copy: copy.unlink(), "there is no copy"),
         (lambda copy: copy.write_bytes(b"x" * 8192), "not a usable database"),
         (lambda copy: copy.write_bytes(copy.read_bytes()[:-4096] + bytes(4096)), "damaged"),
+        (lambda copy: copy.write_bytes(copy.read_bytes()[:-100]), "damaged .it has .* bytes"),
         (lambda copy: (copy.unlink(), sqlite3.connect(copy).execute("CREATE TABLE t (x)")), "not the database of"),
         (lambda copy: Path(f"{copy}-wal").write_bytes(b"x"), "so it is a database and not a copy"),
     ],
@@ -144,7 +146,7 @@ def test_the_newest_replica_is_restored_and_older_times_on_request(tmp_path: Pat
         with Coordinator(tmp_path / restored, replicate=str(replica)) as coordinator:  # its number is known and free
             assert is_known(coordinator.url, first)
             assert is_known(coordinator.url, second) is has_second
-    with pytest.raises(StoreRefused, match="no replica at .* can be restored"):
+    with pytest.raises(StoreRefused, match=r"no replica at .* has the state of 1970-01-01T00:00:00\.001Z"):
         restore(str(replica), tmp_path / "d.db", timestamp_ms=1)
     assert not (tmp_path / "d.db").exists()
 
@@ -158,14 +160,32 @@ def test_a_place_without_a_replica_is_an_error(tmp_path: Path) -> None:
         restore("file:///nothing/there", tmp_path / "b.db")
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 9])
-def test_the_places_in_an_object_store_are_found_by_search(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+@needs_litestream
+def test_an_older_replica_does_not_replace_one_that_cannot_be_read(tmp_path: Path) -> None:
+    database, replica = tmp_path / "a.db", tmp_path / "replica"
+    for _ in range(2):
+        with Coordinator(database, replicate=str(replica)):
+            until_replicated(database)
+    (replica / "000003").mkdir()  # a coordinator that was lost before its first copy
+    assert restore(str(replica), tmp_path / "b.db").source.endswith("/000002")
+    for file in (replica / "000002").rglob("*.ltx"):
+        file.write_bytes(b"damaged")
+    with pytest.raises(StoreRefused, match=r"000002 cannot be restored: .* restore an older state from .*/000001"):
+        restore(str(replica), tmp_path / "c.db")
+    assert not (tmp_path / "c.db").exists()
+    assert restore(f"{replica}/000001", tmp_path / "c.db").source.endswith("/000001")
+
+
+@pytest.mark.parametrize("existing", [[], [1], [1, 3], [2, 9, 40], [70], range(20, 100)])
+def test_the_places_in_an_object_store_are_found_despite_gaps(
+    monkeypatch: pytest.MonkeyPatch, existing: Sequence[int]
+) -> None:
     url = ReplicaUrl.parse("s3://bucket/path")
-    existing = {url.at_place(number) for number in range(1, count + 1)}
+    places = [url.at_place(number) for number in existing]
     monkeypatch.setattr(
-        "conductor.coordinator.replication.restore.has_files", lambda _program, replica: replica in existing
+        "conductor.coordinator.replication.restore.has_files", lambda _program, replica: replica in places
     )
-    assert _list_replicas("litestream", url) == [url.at_place(number) for number in range(count, 0, -1)]
+    assert _list_replicas("litestream", url) == places[::-1]
 
 
 def test_a_killed_backup_leaves_no_file_for_ever(tmp_path: Path) -> None:
