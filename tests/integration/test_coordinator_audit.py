@@ -176,6 +176,11 @@ def update_tasks(call: Client) -> None:
     assert call.actions(one) == ["update task", "start"], "a repeated report changes nothing"
     call("POST", "tasks/update-v2", {**report, "taskId": call.open_task(one)})
     assert call.actions(one) == ["update task", "update task", "start"]
+    # So is the end of a task for workers that no worker has polled.
+    unpolled = call("POST", "workflow/works", {}).text
+    by_hand = {**report, "taskId": call.open_task(unpolled), "workflowInstanceId": unpolled}
+    call("POST", "tasks", by_hand)
+    assert call.actions(unpolled) == ["update task", "start"]
     worked = call("POST", "workflow/works", {}).text
     assert call("POST", "tasks/queue/requeue/work").text == "1"
     task = call("GET", "tasks/poll/work").json()

@@ -338,7 +338,14 @@ class TaskQueue:
             payload |= {"worker_id": report.worker_id, "former_workers": _add_former_worker(row, report.worker_id)}
         workflow.update_task(tx, task, **_end_columns(tx, row, status), **payload)
         tx.notes.count((TASKS_ENDED_TOTAL.name, task.name, status))
-        return Outcome(task_id, verdict, workflow=row.workflow, ended_queue=row.queue, expired=expired)
+        return Outcome(
+            task_id,
+            verdict,
+            workflow=row.workflow,
+            ended_queue=row.queue,
+            was_polled=row.poll_count > 0,
+            expired=expired,
+        )
 
     def _find_timeout(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> ExpiredTask | None:
         """Return the timeout that the worker has reported; None if the timeout policy does not apply."""

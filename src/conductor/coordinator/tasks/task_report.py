@@ -114,6 +114,8 @@ class Outcome(msgspec.Struct, frozen=True):
     workflow: int | None = None
     #: The queue of the task, if the report ended the task. The worker's next task comes from this queue.
     ended_queue: int | None = None
+    #: Whether a worker had polled the task that the report ended.
+    was_polled: bool = True
     #: The timeout that the worker has reported, as a `task_queue.ExpiredTask`.
     expired: Any = None
     #: The error of an invalid report.

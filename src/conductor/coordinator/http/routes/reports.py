@@ -116,7 +116,7 @@ def _is_by_hand(request: ApiRequest, outcome: Outcome) -> bool:
     """
     if outcome.workflow is None:
         return False
-    return outcome.ended_queue is None or Access.POLL not in request.identity.levels
+    return outcome.ended_queue is None or not outcome.was_polled or Access.POLL not in request.identity.levels
 
 
 def _record_report(request: ApiRequest, tx: Tx, report: Report) -> None:
