@@ -19,7 +19,7 @@ from conductor.protocol.json_types import JsonObject
 #: Limits of the cache of parsed snapshots. A snapshot never changes, so a cached one is always valid.
 MAX_CACHED_SNAPSHOTS = 256
 MAX_CACHED_SNAPSHOT_BYTES = 8 * 1024 * 1024
-#: Marks the stored content of a snapshot whose definition is data. No valid definition has this key.
+#: Marks the stored content of a snapshot whose definition came from data. No valid definition has this key.
 _FROM_DATA = "\0fromData"
 
 
@@ -54,8 +54,8 @@ class Snapshot:
         #: Size in bytes, which counts towards `MAX_CACHED_SNAPSHOT_BYTES`.
         self.size = len(body)
         self.definition: JsonObject = msgspec.json.decode(body)
-        #: Whether the definition is data, such as a worker's output. Its tasks receive no secrets: otherwise, a client
-        #: that provides the data could name, and read, every secret.
+        #: Whether the definition came from data, such as a worker's output. Its tasks receive no secrets: otherwise, a
+        #: client that provides the data could name, and read, every secret.
         self.is_from_data: bool = self.definition.pop(_FROM_DATA, False)
         self.plan = WorkflowPlan(self.definition)
         self._tasks = {task["taskReferenceName"]: task for task in walk_tasks(self.definition.get("tasks"))}
@@ -138,9 +138,9 @@ class Snapshots:
         body = workflow_def_body(tx, name, version)
         return None if body is None else self._freeze(tx, body)
 
-    def freeze_inline(self, tx: Tx, definition: JsonObject, *, is_data: bool = False) -> Snapshot:
-        """Return a snapshot of a definition that is not registered. `is_data` withholds all secrets from it."""
-        marked = {**definition, _FROM_DATA: True} if is_data else definition
+    def freeze_inline(self, tx: Tx, definition: JsonObject, *, is_from_data: bool = False) -> Snapshot:
+        """Return a snapshot of an unregistered definition. With `is_from_data`, its tasks receive no secrets."""
+        marked = {**definition, _FROM_DATA: True} if is_from_data else definition
         return self.get(tx, self._freeze(tx, msgspec.json.encode(marked)))
 
     def _freeze(self, tx: Tx, body: bytes) -> int:

@@ -60,7 +60,7 @@ class EventActions:
             raise bad_request(f"start_workflow: {error}") from error
         check_start(start)
         start.input = {**(start.input or {}), **about}
-        self._executions.start(tx, start, publisher, definition_is_data=True)
+        self._executions.start(tx, start, publisher, is_definition_from_data=True)
 
     def _end_task(self, tx: Tx, arguments: JsonObject, about: JsonObject, status: ReportedStatus) -> None:
         row = _find_task(tx, arguments)

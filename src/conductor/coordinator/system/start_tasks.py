@@ -72,5 +72,5 @@ def _start_workflow(executions: Executions, tx: Tx, task: JsonObject, task_input
     starter = find_workflow(tx, task["workflowInstanceId"])
     is_literal = executions.has_literal_definition(tx, starter, task["referenceTaskName"], start.workflow_def)
     check_start(start)
-    workflow = executions.start(tx, start, starter, definition_is_data=not is_literal)
+    workflow = executions.start(tx, start, starter, is_definition_from_data=not is_literal)
     return SystemTaskResult("COMPLETED", {"workflowId": tx.ids.workflow(workflow)})

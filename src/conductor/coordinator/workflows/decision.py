@@ -27,8 +27,9 @@ class SubWorkflowStart(Struct, frozen=True, kw_only=True):
     version: int | None = None
     #: An inline definition instead of a registered one.
     definition: dict[str, Any] | None = None
-    #: Whether the inline definition is data. False if the definition of the parent contains it.
-    definition_is_data: bool = False
+    #: Whether the inline definition came from data, so that its tasks receive no secrets. False if the workflow
+    #: definition of the parent contains it.
+    is_definition_from_data: bool = False
     input: dict[str, Any] = {}
     #: None to use the domains of the parent.
     task_to_domain: dict[str, str] | None = None

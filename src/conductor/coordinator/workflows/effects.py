@@ -134,10 +134,10 @@ class Effects:
         parent_task: int | None,
         started_by: str | None = None,
         *,
-        definition_is_data: bool = False,
+        is_definition_from_data: bool = False,
     ) -> CachedWorkflow:
         """Add a new workflow. The caller takes its first step."""
-        snapshot = self._freeze(tx, start, definition_is_data)
+        snapshot = self._freeze(tx, start, is_definition_from_data)
         definition = snapshot.definition
         given = workflow_input(definition, start.input or {})
         problem = find_workflow_input_problem(tx, definition, given) if definition.get("inputSchema") else None
@@ -176,9 +176,9 @@ class Effects:
             workflow_rate_limits.line_up(tx, row, limit)
         return live
 
-    def _freeze(self, tx: Tx, start: Start, definition_is_data: bool) -> Snapshot:
+    def _freeze(self, tx: Tx, start: Start, is_definition_from_data: bool) -> Snapshot:
         if start.workflow_def is not None:
-            return self._snapshots.freeze_inline(tx, start.workflow_def, is_data=definition_is_data)
+            return self._snapshots.freeze_inline(tx, start.workflow_def, is_from_data=is_definition_from_data)
         snapshot = self._snapshots.freeze_registered(tx, start.name or "", start.version)
         if snapshot is None:
             raise not_found(f"No such workflow defined. name={start.name}, version={start.version or 'null'}")
@@ -391,8 +391,8 @@ class Effects:
         try:
             request = _start_request(tx, live.row, state, start)
             found = self._find_started(tx, live, request) if request.idempotency_key else None
-            is_data = start.definition_is_data or self._snapshots.get(tx, live.row.snapshot).is_from_data
-            child = found or self.create(tx, request, task.row.pk, definition_is_data=is_data).row
+            is_from_data = start.is_definition_from_data or self._snapshots.get(tx, live.row.snapshot).is_from_data
+            child = found or self.create(tx, request, task.row.pk, is_definition_from_data=is_from_data).row
         except ApiError as error:
             why = "; ".join(f"{path}: {message}" for path, message in error.problems) or error.message
             # Allow a retry only for an unknown workflow, which may be registered by then.

@@ -95,7 +95,7 @@ class Executions:
         starter: WorkflowRow | None = None,
         started_by: str | None = None,
         *,
-        definition_is_data: bool = False,
+        is_definition_from_data: bool = False,
     ) -> int:
         """Start a workflow, take its first step, and return its key.
 
@@ -104,14 +104,15 @@ class Executions:
             start: The start request.
             starter: The workflow that starts it.
             started_by: The client for the audit trail, as `audit.encode_actor` returns it.
-            definition_is_data: Whether a definition in the request is data, which receives no secrets.
+            is_definition_from_data: Whether a definition in the request came from data, so that its tasks receive no
+                secrets.
         """
         present = find_idempotent(tx, start) if start.idempotency_key else None
         if present is not None:
             return present.pk
         chains = self._effects.chains
         family = None if starter is None else chains.family_of(ancestors(tx, starter))
-        pk = self._effects.create(tx, start, None, started_by, definition_is_data=definition_is_data).row.pk
+        pk = self._effects.create(tx, start, None, started_by, is_definition_from_data=is_definition_from_data).row.pk
         if family is not None:
             chains.add(family, pk)
         moved = self.run_guarded(tx, pk, self._step)
@@ -120,7 +121,7 @@ class Executions:
         return pk
 
     def has_literal_definition(self, tx: Tx, workflow: WorkflowRow, ref: str, definition: Json) -> bool:
-        """Return whether the definition that a START_WORKFLOW task starts is a part of its workflow, without data."""
+        """Return whether the workflow definition itself contains the definition that a START_WORKFLOW task starts."""
         snapshot = self._snapshots.get(tx, workflow.snapshot)
         request = snapshot.task(ref).input_template.get("startWorkflow")
         literal = request.get("workflowDef") if isinstance(request, dict) else None

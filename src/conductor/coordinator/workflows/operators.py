@@ -327,7 +327,7 @@ def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
             name=task.input["subWorkflowName"],
             version=task.input.get("subWorkflowVersion"),
             definition=definition,
-            definition_is_data=definition is not None and definition != _literal_definition(draft, task.ref),
+            is_definition_from_data=definition is not None and definition != _find_literal_definition(draft, task.ref),
             input=task.input.get("workflowInput", {}),
             task_to_domain=task.input.get("subWorkflowTaskToDomain"),
             priority=task.input.get("priority"),
@@ -338,8 +338,8 @@ def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
     return replace(task, status=TaskStatus.IN_PROGRESS, started_ms=draft.now_ms, wait_until_ms=None)
 
 
-def _literal_definition(draft: Draft, ref: str) -> Any:
-    """Return the inline definition in the parent. None for a branch of a dynamic fork, which is data."""
+def _find_literal_definition(draft: Draft, ref: str) -> Any:
+    """Return the inline definition that the workflow definition contains for a task; None for a dynamic branch."""
     node = draft.plan.nodes.get(draft.plan.base_name(ref) or "")
     return None if node is None else (node.task.get("subWorkflowParam") or {}).get("workflowDefinition")
 
