@@ -1,4 +1,4 @@
-"""Messages to workflows, on every server that has them: a Conductor server answers 404 unless they are switched on."""
+"""Messages to workflows. A Conductor server answers 404 unless its messages are enabled, as on SQLite here."""
 
 from __future__ import annotations
 

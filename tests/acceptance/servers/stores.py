@@ -46,6 +46,7 @@ class Sqlite(Store):
             "conductor.indexing.type": "sqlite",
             "conductor.workflow-execution-lock.type": "local_only",
             "conductor.scheduler.enabled": "true",
+            "conductor.workflow-message-queue.enabled": "true",
         }
 
 
