@@ -180,6 +180,21 @@ class TestOneWorkflow:
         expect(page.tab.get_by_role("dialog")).to_have_count(0)
         page.status_is("RUNNING")
 
+    def test_escape_closes_a_dialog_only_if_nothing_was_typed(self, page: WatchedPage, approval: str) -> None:
+        page.go(f"/execution/{approval}")
+        dialog = page.tab.get_by_role("dialog")
+        page.button("Terminate").click()
+        page.tab.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        page.button("Terminate").click()
+        dialog.get_by_label("Reason").fill("a long story")
+        for _ in range(3):
+            page.tab.keyboard.press("Escape")
+        expect(dialog.get_by_role("alert")).to_have_text("Press Cancel to discard your changes.")
+        expect(dialog.get_by_label("Reason")).to_have_value("a long story")
+        page.confirm("Cancel")
+        page.status_is("RUNNING")
+
     def test_only_the_actions_that_apply_are_offered(self, page: WatchedPage, samples: Samples) -> None:
         for state, offered in (
             ("completed", ["Restart", "Start again"]),

@@ -393,6 +393,8 @@ class TestOverview:
         expect(row).to_contain_text("0 / 4")
         expect(row).to_contain_text("conductor-worker 9.9")
         expect(row).to_contain_text("slot_test")
+        busy = page.tab.locator("tbody tr", has_text="host-2-77").locator("td", has_text="of 20 tasks")
+        expect(busy).to_contain_text(re.compile(r"\d m?s / [\d.]+ m?s of 20 tasks"))
 
 
 class TestFilters:
@@ -504,6 +506,7 @@ class TestLive:
         page.tab.route("**/api/view/overview", lambda route: route.fulfill(json=nothing_runs))
         with page.tab.expect_response(re.compile("/api/view/events")):
             page.go(path.format(**samples.ids))
+        expect(page.tab.locator(".live")).to_contain_text("live, updated")
         samples.call("PUT", f"/workflow/{samples.ids['until']}/pause")
         expect(page.tab.locator("html")).to_have_attribute("data-refresh-in", re.compile("."))
         samples.call("PUT", f"/workflow/{samples.ids['until']}/resume")

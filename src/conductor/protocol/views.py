@@ -517,6 +517,10 @@ class WorkerState(Struct, rename="camel", kw_only=True, omit_defaults=True):
     slots: int = 0
     #: Name and version of the worker's SDK, or its user agent.
     client: str = ""
+    #: How many of the newest 2,000 tasks the worker has run to their end, and how long they took.
+    runs: int = 0
+    run_p50_ms: int | None = None
+    run_p95_ms: int | None = None
     queues: list[WorkerQueue]
 
 

@@ -377,6 +377,13 @@ class QueuedTaskTimes(NamedTuple):
     ended_ms: int
 
 
+class Run(NamedTuple):
+    """How long a worker ran a task."""
+
+    worker_id: str | None
+    duration_ms: int
+
+
 class TaskWithoutPayload(NamedTuple):
     """A task without its payload. `output` is set for SWITCH tasks only, whose output names the chosen case."""
 
@@ -619,6 +626,7 @@ LEASED_OF_QUEUE: Query[int] = Query("leased of queue", _value)
 QUEUES_OF_ALL_TYPES: Query[QueueWithLimits] = Query("queues of all types", QueueWithLimits)
 QUEUE_WITH_LIMITS: Query[QueueWithLimits] = Query("queue with limits", QueueWithLimits)
 NEWEST_QUEUED_TASKS: Query[QueuedTaskTimes] = Query("newest queued tasks", QueuedTaskTimes)
+NEWEST_RUNS: Query[Run] = Query("newest runs", Run)
 RATE_STARTS_SINCE: Query[int] = Query("rate starts since", _value)
 TASKS_WITHOUT_PAYLOAD: Query[TaskWithoutPayload] = Query("tasks of workflow without payload", _task_without_payload)
 LAST_FAILED_TASK: Query[TaskRow] = Query("last failed task", read_task)

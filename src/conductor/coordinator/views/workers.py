@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
-from conductor.coordinator.store.statements import LEASED_BY_QUEUE, QUEUES_OF_ALL_TYPES
+from conductor.coordinator.store.statements import LEASED_BY_QUEUE, NEWEST_RUNS, QUEUES_OF_ALL_TYPES
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.views.queue_load import NEWEST_TASKS, quantile
 from conductor.protocol.views import WorkerQueue, WorkerState, WorkerStates
 
 #: A worker counts as live if it polled within this time. A worker with free slots polls at least every few seconds.
@@ -45,12 +46,20 @@ def list_workers(tx: Tx, polls: WorkerPolls, known_since_ms: int) -> WorkerState
         known = queues.setdefault(held.worker_id, {})
         queue = known.setdefault((name, domain), WorkerQueue(name=name, domain=domain))
         queue.in_hand = held.number
-    workers = [_describe(tx, worker_id, found, clients.get(worker_id, "")) for worker_id, found in queues.items()]
+    runs: dict[str | None, list[int]] = {}
+    for run in tx.rows(NEWEST_RUNS, NEWEST_TASKS):
+        runs.setdefault(run.worker_id, []).append(run.duration_ms)
+    workers = [
+        _describe(tx, worker_id, found, clients.get(worker_id, ""), sorted(runs.get(worker_id, [])))
+        for worker_id, found in queues.items()
+    ]
     workers.sort(key=lambda worker: (not worker.is_live, -(worker.last_poll_ms or 0), worker.worker_id or ""))
     return WorkerStates(now_ms=tx.now_ms, known_since_ms=known_since_ms, workers=workers)
 
 
-def _describe(tx: Tx, worker_id: str | None, queues: dict[tuple[str, str], WorkerQueue], client: str) -> WorkerState:
+def _describe(
+    tx: Tx, worker_id: str | None, queues: dict[tuple[str, str], WorkerQueue], client: str, runs_ms: list[int]
+) -> WorkerState:
     last_poll_ms = max((queue.last_poll_ms or 0 for queue in queues.values()), default=0) or None
     in_hand = sum(queue.in_hand for queue in queues.values())
     return WorkerState(
@@ -60,5 +69,8 @@ def _describe(tx: Tx, worker_id: str | None, queues: dict[tuple[str, str], Worke
         in_hand=in_hand,
         slots=sum(queue.slots for queue in queues.values()),
         client=client,
+        runs=len(runs_ms),
+        run_p50_ms=quantile(runs_ms, 0.5),
+        run_p95_ms=quantile(runs_ms, 0.95),
         queues=[queues[key] for key in sorted(queues)],
     )

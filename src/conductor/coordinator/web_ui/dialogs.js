@@ -7,13 +7,15 @@ import { h, say } from "./dom.js";
  *
  * `check` turns the values into what the caller needs, or throws. With `work`, the dialog stays open until the work has
  * succeeded: an error of the server is shown in it, so that nothing typed is lost. Then `done` is shown as a message.
+ * For the same reason, Escape does not close a dialog in which something was changed.
  */
 export function ask({ title, text, fields = [], button = "OK", isBad = false, canCancel = true, problem = null, check = null, work = null, done = null, isWide = false }) {
   return new Promise((resolve) => {
     let isBusy = false;
+    let isChanged = false;
     const wrong = h("p", { class: "bad", role: "alert" }, problem ?? "");
     const send = h("button", { type: "submit", class: isBad ? "danger" : "primary" }, button);
-    const form = h("form", { method: "dialog", onsubmit: async (event) => {
+    const form = h("form", { method: "dialog", oninput: () => (isChanged = true), onsubmit: async (event) => {
       event.preventDefault();
       if (isBusy) return;
       isBusy = true;
@@ -41,6 +43,12 @@ export function ask({ title, text, fields = [], button = "OK", isBad = false, ca
     h("div", { class: "buttons" }, wrong,
       canCancel ? h("button", { type: "button", onclick: () => dialog.close() }, "Cancel") : null, send));
     const dialog = h("dialog", { "aria-labelledby": "asked", class: isWide ? "broad" : null, onclose: () => (dialog.remove(), resolve(null)),
+      onkeydown: (event) => {
+        // Escape closes no dialog that needs an answer, and discards nothing that was typed.
+        if (event.key !== "Escape" || (canCancel && !isChanged)) return;
+        event.preventDefault();
+        if (canCancel) wrong.textContent = "Press Cancel to discard your changes.";
+      },
       oncancel: (event) => canCancel || event.preventDefault() }, form);
     document.body.append(dialog);
     dialog.showModal();

@@ -92,6 +92,7 @@ let timer = null;
 let updatedMs = 0; // when the shown data were read
 let freeAt = 0; // the next refresh begins at this time at the earliest, on the clock of `performance`
 let plannedAt = 0; // when the next refresh begins
+let isShownLive = false; // whether the bar says that the stream is open
 let isStale = false; // something has changed since the last request was sent
 let failedRequests = 0; // requests that failed one after the other
 let asked = 0; // the number of the last request; late answers to earlier requests are not shown
@@ -224,7 +225,11 @@ document.addEventListener("keydown", (event) => {
   search?.focus();
   search?.select();
 });
-setInterval(() => document.visibilityState === "visible" && tick(), 1000);
+setInterval(() => {
+  if (document.visibilityState !== "visible") return;
+  if (isShownLive !== (live.isLive && !problem)) drawBar(); // the stream was opened or has ended since the last refresh
+  tick();
+}, 1000);
 
 // An error of the server is shown in the dialog that caused it, in the view that it keeps from loading, or else here.
 addEventListener("unhandledrejection", (event) => {
@@ -296,7 +301,7 @@ function drawBar() {
 
 /** Whether the shown data are current. */
 function mark() {
-  const isCurrent = live.isLive && !problem;
+  const isCurrent = isShownLive = live.isLive && !problem;
   return h("span", { class: `live ${problem ? "stale" : ""}` }, h("span", { class: "dot", "aria-hidden": "true" }, isCurrent ? "●" : "○"),
     problem ? " not updated, " : isCurrent ? " live, updated " : " updated ", ago(updatedMs));
 }

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { meter } from "./charts.js";
 import { h } from "./dom.js";
-import { ago, count, setNow } from "./words.js";
+import { ago, count, setNow, span } from "./words.js";
 
 const QUEUES_SHOWN = 12;
 
@@ -28,9 +28,9 @@ export function render({ workers, knownSinceMs }) {
     h("div", { class: "head" }, h("h1", null, "Workers"), h("span", { class: "quiet" }, summary(live))),
     versions.size > 1 ? h("p", { class: "why" }, `${versions.size} different versions are connected: ${[...versions].sort().join(" · ")}`) : null,
     h("div", { class: "scroll" }, h("table", { class: "list cards workers" },
-      h("thead", null, h("tr", null, h("th", null, "Worker"), h("th", null, "State"), h("th", null, "Last poll"), h("th", null, "Running / slots"), h("th", null, "Version"), h("th", { class: "wide" }, "Queues"))),
+      h("thead", null, h("tr", null, h("th", null, "Worker"), h("th", null, "State"), h("th", null, "Last poll"), h("th", null, "Running / slots"), h("th", { class: "number" }, "Run p50 / p95"), h("th", null, "Version"), h("th", { class: "wide" }, "Queues"))),
       h("tbody", null, workers.map(row)))),
-    h("p", { class: "quiet" }, "Polls are noted since the server started ", ago(knownSinceMs), ". A worker whose slots are all busy does not poll. Workers of other SDKs do not tell their slots."),
+    h("p", { class: "quiet" }, "Polls are noted since the server started ", ago(knownSinceMs), ". A worker whose slots are all busy does not poll. Workers of other SDKs do not tell their slots. Durations cover the newest 2,000 tasks."),
   ];
 }
 
@@ -55,6 +55,7 @@ function row(one) {
     h("td", { "data-label": "State" }, one.isLive ? h("span", { class: "status ok" }, "● LIVE") : h("span", { class: "status off" }, "○ GONE")),
     h("td", { class: "when", "data-label": "Last poll" }, one.lastPollMs ? ago(one.lastPollMs) : h("span", { class: "quiet" }, "before the server's start")),
     h("td", { "data-label": "Running / slots" }, slots ? meter(one.inHand, slots, `${one.inHand} / ${slots}`) : `${one.inHand} / ?`),
+    h("td", { class: "number", "data-label": "Run p50 / p95" }, one.runs ? [`${span(one.runP50Ms)} / ${span(one.runP95Ms)}`, h("span", { class: "quiet" }, ` of ${count(one.runs, "task")}`)] : "–"),
     h("td", { "data-label": "Version" }, one.client || h("span", { class: "quiet" }, "unknown")),
     h("td", { class: "wide" }, h("span", { class: "tags" }, queues.map((queue) => h("span", null, h("a", { href: `/taskDef/${encodeURIComponent(queue.name)}` }, queue.name),
       queue.domain ? h("span", { class: "quiet" }, ` in ${queue.domain}`) : null, queue.inHand ? h("span", { class: "quiet" }, ` ${queue.inHand} running`) : null)),

@@ -53,6 +53,12 @@ SELECT queue, status, scheduled_ms + 1000 * start_delay_s, started_ms, ended_ms 
   SELECT * FROM task ORDER BY pk DESC LIMIT ?
 ) WHERE queue IS NOT NULL
 
+-- name: newest runs
+-- The workers and the durations of the newest tasks that have ended.
+SELECT worker_id, ended_ms - started_ms FROM (
+  SELECT * FROM task ORDER BY pk DESC LIMIT ?
+) WHERE queue IS NOT NULL AND started_ms AND ended_ms
+
 -- name: rate starts since
 -- The starts of a rate-limited type since a time.
 SELECT at_ms FROM rate_start WHERE type = ? AND at_ms > ? ORDER BY at_ms
