@@ -52,7 +52,7 @@ function table(entries, withSubject) {
     h("tbody", null, entries.map((one, at) => h("tr", { "data-key": `${one.atMs}-${at}` },
       h("td", { class: "when" }, ago(one.atMs)),
       h("td", { "data-label": "Action" }, one.action),
-      h("td", { "data-label": "By" }, one.key ? h("strong", null, one.key) : "no key", " ", h("span", { class: "quiet" }, one.address, one.workerId ? `, ${one.workerId}` : null)),
+      h("td", { class: "text", "data-label": "By" }, one.key ? h("strong", null, one.key) : "no key", " ", h("span", { class: "quiet" }, one.address, one.workerId ? `, ${one.workerId}` : null)),
       withSubject ? h("td", { class: "text", "data-label": "On" }, one.workflowId ? h("a", { href: `/execution/${one.workflowId}` }, one.subject) : one.subject) : null,
-      h("td", { class: withSubject ? "wide" : null, "data-label": "Reason" }, one.reason ?? "–"))))));
+      h("td", { class: withSubject ? "wide" : "text", "data-label": "Reason" }, one.reason ?? "–"))))));
 }

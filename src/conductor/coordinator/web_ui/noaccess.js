@@ -6,8 +6,8 @@ import { command } from "./words.js";
 
 /** What a key may do that has none of the roles of the web UI. */
 const USES = {
-  worker: ["A key with the role worker polls and reports tasks. Give it to a worker:", ["conductor-worker", "run", "MODULE"]],
-  starter: ["A key with the role starter starts registered workflows, and reads the workflows that it has started:", ["conductor-worker", "workflow", "start", "NAME", "--wait"]],
+  worker: ["A key with the role worker polls and reports tasks. To give it to a worker,", ["conductor-worker", "run", "MODULE"]],
+  starter: ["A key with the role starter starts registered workflows, and reads the workflows that it has started. To start one,", ["conductor-worker", "workflow", "start", "NAME", "--wait"]],
   metrics: ["A key with the role metrics reads the metrics at /metrics.", null],
 };
 
@@ -17,7 +17,7 @@ export const title = () => "Not for this key";
 export function render(needed, signInAgain) {
   const { name, roles } = ownKey();
   const uses = mayRead() ? [] : roles.filter((role) => USES[role]).map((role) => USES[role]);
-  const settings = "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET first.";
+  const settings = "set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, and run:";
   return h("div", { class: "blank" }, h("h1", null, title()),
     h("p", null, "The key ", h("strong", null, name), ` has the ${roles.length === 1 ? "role" : "roles"} ${roles.join(", ")}. ${mayRead() ? "This view" : "The web UI"} needs the role ${needed}.`),
     uses.map(([text, words]) => [h("p", null, text, words ? ` ${settings}` : null), words ? command(...words) : null]),

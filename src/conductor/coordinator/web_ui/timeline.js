@@ -31,7 +31,7 @@ function row(ref, attempts, at, hrefOf, selected) {
   const took = (isOpen(last.status) ? now() : last.endedMs) - attempts[0].scheduledMs;
   const tries = attempts.length > 1 ? ` ×${attempts.length}` : "";
   return h("li", { class: selected === last.base ? "chosen" : "", "data-key": `time-${ref}` },
-    h("a", { href: hrefOf(last) }, h("span", { class: `sign ${kindOf(last.status)}`, "aria-hidden": "true" }, signOf(last.status)), ` ${ref}${tries}`,
+    h("a", { href: hrefOf(last), title: ref }, h("span", { class: `sign ${kindOf(last.status)}`, "aria-hidden": "true" }, signOf(last.status)), ` ${ref}${tries}`,
       h("span", { class: "unseen" }, ` ${last.status}`)),
     s("svg", { viewBox: `0 0 ${WIDTH} 12`, preserveAspectRatio: "none", class: "bars", "aria-hidden": "true" }, attempts.flatMap((one) => bars(one, at))),
     h("span", { class: "took" }, span(took)));

@@ -56,7 +56,7 @@ function row(one) {
     h("td", { class: "when", "data-label": "Last poll" }, one.lastPollMs ? ago(one.lastPollMs) : h("span", { class: "quiet" }, "before the server's start")),
     h("td", { "data-label": "Running / slots" }, slots ? meter(one.inHand, slots, `${one.inHand} / ${slots}`) : `${one.inHand} / ?`),
     h("td", { class: "number", "data-label": "Run p50 / p95" }, one.runs ? [`${span(one.runP50Ms)} / ${span(one.runP95Ms)}`, h("span", { class: "quiet" }, ` of ${count(one.runs, "task")}`)] : "–"),
-    h("td", { "data-label": "Version" }, one.client || h("span", { class: "quiet" }, "unknown")),
+    h("td", { class: "text", "data-label": "Version" }, one.client || h("span", { class: "quiet" }, "unknown")),
     h("td", { class: "wide" }, h("span", { class: "tags" }, queues.map((queue) => h("span", null, h("a", { href: `/taskDef/${encodeURIComponent(queue.name)}` }, queue.name),
       queue.domain ? h("span", { class: "quiet" }, ` in ${queue.domain}`) : null, queue.inHand ? h("span", { class: "quiet" }, ` ${queue.inHand} running`) : null)),
     one.queues.length > queues.length ? h("span", { class: "quiet" }, `and ${one.queues.length - queues.length} more`) : null)));
