@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from conductor.cli.console import print_json, print_line
-from conductor.cli.serve import default_database
+from conductor.cli.serve import default_database, warn_of_visible_password
 from conductor.cli.support import AsJson, UserError, examples, import_coordinator
 from conductor.cli.times import TIME_FORMATS, format_age, format_time, now_ms, parse_time
 
@@ -56,12 +56,14 @@ def restore(
     from conductor.coordinator.replication.restore import restore as restore_database
     from conductor.coordinator.store.database_file import StoreRefused
 
-    source = source or os.environ.get("CONDUCTOR_REPLICATE")
+    given, source = source, source or os.environ.get("CONDUCTOR_REPLICATE")
     if not source:
         raise UserError("name a copy or the URL of a replica, or set CONDUCTOR_REPLICATE")
     target = database or default_database()
     at_ms = None if timestamp is None else parse_time(timestamp, "--timestamp")
     try:
+        if given and "://" in given:
+            warn_of_visible_password(given)
         found = restore_database(source, target, timestamp_ms=at_ms, force=force)
     except (StoreRefused, InvalidReplicaUrl) as error:
         raise UserError(error) from None

@@ -170,9 +170,21 @@ def serve(
         elif "tls_cert" in str(error):
             hint = " (on the command line: --tls-cert and --tls-key)"
         raise UserError(f"{error}{hint}") from None
+    if replicate:
+        warn_of_visible_password(replicate)
     _serve(coordinator, "with authentication" if key else "without authentication")
     tracing.flush()
     return 0
+
+
+def warn_of_visible_password(replica: str) -> None:
+    """Warn if a valid URL of a replica, given on the command line, contains a password."""
+    from conductor.coordinator.replication.replica_url import ReplicaUrl
+
+    if ReplicaUrl.parse(replica).secrets:
+        typer.echo(
+            "warning: `ps` shows the password of the URL to other users; set CONDUCTOR_REPLICATE instead", err=True
+        )
 
 
 def _set_up_logging(level: str | None, log_format: str | None) -> None:

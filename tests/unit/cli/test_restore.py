@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.unit.coordinator.replication.test_restore import make_copy
 
 
@@ -28,3 +30,15 @@ def test_a_restore_needs_a_source(cli: Any) -> None:
     assert ran.status == 2
     assert "name a copy or the URL of a replica" in ran.err
     assert "the scheme 'ftp' is unknown" in cli("restore", "ftp://host/x", "--database", "a.db").err
+
+
+def test_a_visible_password_is_warned_about(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conductor.coordinator.replication.restore.has_files", lambda _program, _replica: False)
+    monkeypatch.setattr("conductor.coordinator.replication.restore.find_program", lambda: "litestream")
+    ran = cli("restore", "sftp://me:topsecret@host/x", "--database", "a.db")
+    assert "set CONDUCTOR_REPLICATE instead" in ran.err
+    monkeypatch.setenv("CONDUCTOR_REPLICATE", "sftp://me:topsecret@host/x")
+    again = cli("restore", "--database", "a.db")
+    assert "there is no replica at sftp://me:***@host/x" in again.err
+    assert "instead" not in again.err
+    assert "topsecret" not in ran.err + again.err

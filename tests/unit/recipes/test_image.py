@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import pytest
 
+from conductor.coordinator.replication.litestream import find_program
 from conductor.testing.ports import free_port
 from tests.unit.cli.program import Program, url_in
 from tests.unit.recipes.recipes import DEPLOY, ROOT, healthcheck, replaced, tool
@@ -79,6 +80,13 @@ class Builder:
         self.do("commit", "--quiet", container, name)
         self.do("rm", container)
         shutil.rmtree(root)
+
+    def make_litestream(self, name: str) -> None:
+        """An image with the Litestream of this machine, under the name that the Dockerfile asks for."""
+        container = self.do("from", "scratch")
+        self.do("copy", "--quiet", "--chmod", "755", container, find_program(), "/usr/local/bin/litestream")
+        self.do("commit", "--quiet", container, name)
+        self.do("rm", container)
 
     def build(self, target: str) -> dict[str, Any]:
         """Build a target of the Dockerfile; what the image says about itself."""
@@ -143,8 +151,10 @@ def disk() -> Iterator[Path]:
 def test_the_images_are_built_and_run_an_order_as_nobody(tmp_path: Path, disk: Path) -> None:
     tool("debootstrap")
     builder = Builder(disk)
-    release = re.findall(r"^ARG PYTHON=(\S+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)[0]
+    recipe = (DEPLOY / "Dockerfile").read_text()
+    release, litestream = re.findall(r"^ARG (?:PYTHON|LITESTREAM)=(\S+)$", recipe, re.MULTILINE)
     builder.make_base(f"localhost/python:{release}-slim")
+    builder.make_litestream(f"localhost/litestream/litestream:{litestream}")
     said = {target: builder.build(target) for target in ("coordinator", "workers")}
     containers = {target: builder.do("from", "--pull-never", target) for target in said}
     found = builder.run(containers["workers"], ["python", "--version"])
@@ -152,6 +162,9 @@ def test_the_images_are_built_and_run_an_order_as_nobody(tmp_path: Path, disk: P
     assert version.stdout.startswith(f"Python {release}."), (
         "the base image stands for the one that the Dockerfile names"
     )
+    found = builder.run(containers["coordinator"], ["litestream", "version"])
+    version = subprocess.run(found, env={**os.environ, **builder.env}, capture_output=True, text=True, timeout=200)
+    assert version.stdout.startswith(f"{litestream}."), "serve --replicate finds Litestream in the image"
     for target, config in said.items():
         assert config["User"] == f"{USER}:{USER}"
         assert config["Healthcheck"]["Test"][1:] == healthcheck(target)

@@ -97,6 +97,9 @@ def test_images_run_as_nobody_and_copy_what_is_there() -> None:
     for stage in ("build", "workers"):
         for copied in dockerfile("COPY", stage):
             assert [name for name in copied.split()[:-1] if not (ROOT / name).exists()] == []
+    assert dockerfile("COPY", "coordinator") == [
+        "--from=litestream /usr/local/bin/litestream /usr/local/bin/litestream"
+    ]
     kept = (DEPLOY / "Dockerfile.dockerignore").read_text().split()
     assert {f"!{name}" for name in ("src", "pyproject.toml", "README.md", "LICENSE", "deploy/app")} <= set(kept)
     for stage in ("coordinator", "workers"):

@@ -62,6 +62,8 @@ MAX_PLACES_TRIED = 1000
 MAX_SOCKET_PATH_BYTES = 100
 #: The name of the directory beside the database, with the configuration and the working files of Litestream.
 DIRECTORY_SUFFIX = "-replication"
+#: Files in that directory. Litestream holds the lock while it runs.
+CONFIGURATION, LOCK = "litestream.yml", "lock"
 #: A file in the directory of a replica. If it is missing, the copied changes are missing, too. Litestream does not
 #: notice this, so the coordinator looks for the file.
 MARKER = "coordinator"
@@ -177,6 +179,10 @@ class Replicator:
         assert self._store is not None  # noqa: S101 (set by `start`)
         last = self._store.call(lambda tx: tx.first(REPLICA_PLACE, self._url.digest))
         number = int(last or 0) + 1
+        # Otherwise a coordinator that ends again and again before its first copy would leave a gap in which `restore`
+        # stops its search.
+        if last is not None and self._is_unused(self._url.at_place(int(last))):
+            number = int(last)
         if last is None and (self._url.list_places() or has_files(self._program, self._url.at_place(number))):
             raise StoreRefused(
                 f"{self._url.shown} already has replicas of another database, and two databases must not share a URL; "
@@ -198,6 +204,25 @@ class Replicator:
         # Litestream's working files describe the previous replica. Without them, the new one begins with a snapshot.
         shutil.rmtree(self._directory / "state", ignore_errors=True)
         return place
+
+    def _is_unused(self, place: ReplicaUrl) -> bool:
+        """Return whether the last start on this machine chose this place, and ended before its first copy.
+
+        The configuration beside the database shows that, unless its Litestream is still running. A copy of the
+        database on another machine has no configuration and must not use the place: the coordinator that recorded it
+        may still be running.
+        """
+        try:
+            configuration = json.loads((self._directory / CONFIGURATION).read_text())
+            if configuration["dbs"][0]["replica"]["url"] != place.url:
+                return False
+            lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except (OSError, ValueError, LookupError):
+            return False
+        try:
+            return try_lock(lock) and not has_files(self._program, place)
+        finally:
+            os.close(lock)
 
     def _claim(self, place: ReplicaUrl) -> None:
         """Create the directory of a replica on a file system. mkdir is atomic, so two coordinators never share one."""
@@ -246,7 +271,7 @@ class Replicator:
         if lock is None:
             return
         try:
-            configuration = self._directory / "litestream.yml"
+            configuration = self._directory / CONFIGURATION
             write_configuration(configuration, self._make_configuration(self._replica))
             command = [self._program, "replicate", "-no-expand-env", "-config", str(configuration)]
             with self._process_lock:
@@ -275,7 +300,7 @@ class Replicator:
 
     def _lock_directory(self) -> int | None:
         """Wait until the Litestream of an earlier coordinator on this file has ended. Return None if stopped."""
-        lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         while not try_lock(lock):
             if self._stopping.wait(0.1):
                 os.close(lock)

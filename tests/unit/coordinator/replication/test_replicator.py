@@ -17,7 +17,9 @@ from typing import Any
 import psutil
 import pytest
 
+from conductor.common.machine import try_lock
 from conductor.coordinator import Coordinator
+from conductor.coordinator.replication import replicator
 from conductor.coordinator.replication.litestream import find_program
 from conductor.coordinator.store.database_file import StoreRefused
 from tests.unit.cli.program import CLI, Program, url_in
@@ -83,6 +85,27 @@ def test_each_start_gets_a_place_of_its_own(tmp_path: Path) -> None:
     ):
         urls = [call(server.url, "GET", "/view/server")["replication"]["url"] for server in (one, two)]
     assert urls == [f"file://{replica}/000003", f"file://{replica}/000004"]
+
+
+@needs_litestream
+def test_a_place_without_a_copy_is_used_again_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an object store. Otherwise a coordinator that ends again and again would leave a gap for `restore`."""
+    used: set[str] = set()
+    monkeypatch.setattr(replicator, "has_files", lambda _program, place: place.url in used)
+
+    def place_of(database: str) -> str:
+        with Coordinator(tmp_path / database, replicate="s3://bucket/x?endpoint=127.0.0.1:1") as coordinator:
+            until((tmp_path / f"{database}-replication" / "litestream.yml").exists)
+            url = call(coordinator.url, "GET", "/view/server")["replication"]["url"]
+        with (tmp_path / f"{database}-replication" / "lock").open() as lock:
+            until(lambda: try_lock(lock.fileno()))  # the shell that stops Litestream ends after it
+        return str(url).partition("?")[0].rpartition("/")[2]
+
+    assert [place_of("a.db"), place_of("a.db")] == ["000001", "000001"]
+    shutil.copy(tmp_path / "a.db", tmp_path / "b.db")
+    assert place_of("b.db") == "000002", "the coordinator of the other machine may be running"
+    used.add("s3://bucket/x/000001?endpoint=127.0.0.1:1")
+    assert place_of("a.db") == "000002"
 
 
 @needs_litestream
