@@ -41,8 +41,7 @@ UPDATE step SET workflow = ? WHERE line = ? AND name = ? AND number = ?
 DELETE FROM step WHERE line = ? AND name = ? AND number = ? AND state = 'FAILED'
 
 -- name: forget ended calls
--- Remove the calls whose workflows have ended, or are marked to end, only because their parent had ended, so that a
--- retry calls them again.
+-- Remove the calls that have ended, or will end, only because their parent had ended: a retry calls them again.
 DELETE FROM step
 WHERE line = ? AND kind = 'WORKFLOW'
 AND (
