@@ -16,16 +16,21 @@ from conductor.cli import checks_machine
 from conductor.cli.finding import Finding, broken, ok, warning
 from conductor.cli.queue_state import QueueState, read_queues
 from conductor.cli.server_kind import ServerKind, describe_error, identify_server, open_client
+from conductor.cli.stored_warnings import read_warnings
 from conductor.cli.support import web_ui_address
+from conductor.cli.workflow_details import read_view
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import AuthorizationException, ConductorError, NotFoundException
+from conductor.client.metadata_client import AsyncMetadataClient
 from conductor.common.machine import is_loopback
 from conductor.protocol.why_waiting import MORE_WORKERS, UNPOLLED_MS, format_duration
 from conductor.version import __version__
 
 #: `doctor` lists at most this many faults of one kind, and prints the number of the remaining ones.
 MAX_LISTED = 10
+#: `doctor` reads the warnings about at most this many definitions, and for at most this time.
+MAX_DEFINITIONS_CHECKED, WARNINGS_WITHIN_S = 100, 1.0
 #: If the clocks differ by more than this, times in logs and in the web UI are misleading.
 MAX_SKEW_MS = 5000
 #: `doctor` warns above these limits: used share of the disk, delay of the replica, share of time the writer is busy.
@@ -139,6 +144,8 @@ async def _check_reports(
         yield finding
     lately = await api.call_for(dict[str, Any], "GET", "/view/workflows?status=FAILED,TIMED_OUT&size=50")
     for finding in failed_workflows(lately):
+        yield finding
+    async for finding in suspect_definitions(api):
         yield finding
 
 
@@ -334,11 +341,37 @@ def failed_workflows(lately: dict[str, Any]) -> Iterator[Finding]:
         yield warning(
             "workflow-failed",
             f"{which}: {waiting.get('sentence', 'no reason is known')}",
-            waiting.get("remedy") or "Inspect it in the web UI, then retry or terminate it.",
+            _remedy_of_failure(alike),
         )
     if len(groups) > MAX_LISTED:
         more = f"workflows have failed for {len(groups) - MAX_LISTED} more reasons in the last hour"
         yield warning("workflow-failed", more, "The web UI lists them.")
+
+
+def _remedy_of_failure(alike: list[dict[str, Any]]) -> str:
+    command = f"`conductor-worker workflow retry {alike[0]['workflowId']}` retries it"
+    remedy = (alike[0].get("waiting") or {}).get("remedy") or "Remove the cause, then retry it."
+    if len(alike) > 1:
+        command += "; the page Failures of the web UI retries all"
+    return f"{remedy} {command}."
+
+
+async def suspect_definitions(api: AsyncApiClient) -> AsyncIterator[Finding]:
+    """Check for warnings about stored schedules and definitions, within `WARNINGS_WITHIN_S`."""
+    try:
+        async with asyncio.timeout(WARNINGS_WITHIN_S):
+            schedules = await read_view(api, "/view/schedules/warnings", dict[str, Any])
+            found = [text for texts in (schedules or {}).get("warnings", {}).values() for text in texts]
+            definitions = await AsyncMetadataClient(api).get_all_workflow_defs()
+            for one in definitions[:MAX_DEFINITIONS_CHECKED]:
+                found += await read_warnings(api, one.name, one.version or 1)
+    except (TimeoutError, ConductorError):
+        return
+    for text in found[:MAX_LISTED]:
+        yield warning("suspect-definition", text, "Correct it, and register it again.")
+    if len(found) > MAX_LISTED:
+        more = f"{len(found) - MAX_LISTED} more warnings about definitions"
+        yield warning("suspect-definition", more, "`conductor-worker workflow definitions` lists them.")
 
 
 async def check_queues(configuration: Configuration) -> list[Finding]:

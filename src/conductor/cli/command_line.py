@@ -28,7 +28,7 @@ from conductor.cli.run import run
 from conductor.cli.schedule_commands import schedule
 from conductor.cli.secret_commands import secret
 from conductor.cli.serve import serve
-from conductor.cli.support import UserError, add_command, to_one_line
+from conductor.cli.support import UserError, add_command, find_conflict, to_one_line
 from conductor.cli.tail import tail
 from conductor.cli.task_commands import task
 from conductor.cli.top import top
@@ -83,6 +83,8 @@ def run_command(arguments: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
+        if "doctor" not in arguments and (conflict := find_conflict()):
+            sys.stderr.write(f"{PROGRAM}: warning: {conflict}\n")
         words = ["version"] if list(arguments) == ["--version"] else list(arguments)
         status = app(words or ["--help"], prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()

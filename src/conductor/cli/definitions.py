@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from conductor.cli.console import print_json, print_line, print_table
+from conductor.cli.console import print_json, print_line, print_table, silence_logger
 from conductor.cli.stored_warnings import print_definition_warnings
 from conductor.cli.support import (
     AsJson,
@@ -26,7 +26,7 @@ from conductor.cli.support import (
     print_web_ui,
     unreachable_error,
 )
-from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.async_api_client import DEFINITION_LOGGER, AsyncApiClient
 from conductor.client.http.errors import ApiException, ConductorError, NotFoundException, TransportError
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.workflow_def import WorkflowDef
@@ -50,7 +50,7 @@ _USERS_OWN = ("inputParameters", "outputParameters", "inputTemplate", "variables
 
 @examples("workflow definitions", "workflow definitions --json")
 def definitions(url: Url = None, as_json: AsJson = False) -> None:
-    """List the workflow definitions on a server."""
+    """List the workflow definitions on a server, and warnings about them."""
 
     async def read(api: AsyncApiClient) -> tuple[list[WorkflowDef], str | None]:
         found = await AsyncMetadataClient(api).get_all_workflow_defs()
@@ -63,6 +63,7 @@ def definitions(url: Url = None, as_json: AsJson = False) -> None:
     if found:
         rows = [[one.name, str(one.version or 1), str(len(one.tasks)), one.description or ""] for one in found]
         print_table(["workflow", "version", "tasks", "description"], rows)
+        print_definition_warnings(url, [(one.name, one.version or 1) for one in found])
     else:
         print_line("There are no workflow definitions. `conductor-worker workflow register FILE` registers some.")
     print_web_ui(address)
@@ -105,7 +106,11 @@ def register(
     written = {(one["name"], one.get("version") or 1): one for name in modules for one in _read_json(name)}
     schedules = find_schedules(modules)
     configuration = make_configuration(url)
-    with MetadataClient(configuration) as metadata, SchedulerClient(configuration) as scheduler:
+    with (
+        silence_logger(DEFINITION_LOGGER),
+        MetadataClient(configuration) as metadata,
+        SchedulerClient(configuration) as scheduler,
+    ):
         for definition in definitions:
             try:
                 body = written.get((definition.name, definition.version or 1), definition)

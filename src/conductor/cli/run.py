@@ -19,7 +19,6 @@ from conductor.cli.support import (
     LogLevel,
     Url,
     UserError,
-    find_conflict,
     make_configuration,
     make_metrics_settings,
     web_ui_address,
@@ -87,9 +86,6 @@ def run(
     configuration.apply_logging_config()
     if asyncio:
         tracing.set_up(configuration.tracing)
-    warning = find_conflict()
-    if warning:
-        typer.echo(f"warning: {warning}", err=True)
     server, is_coordinator = _server(url)
     print_line(f"Server {configuration.shown_host}: {server}. Starting {_list_workers(workers)}")
     if is_coordinator:

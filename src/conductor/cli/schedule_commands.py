@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from conductor.cli.console import print_json, print_line, print_table
+from conductor.cli.console import print_json, print_line, print_table, silence_logger
 from conductor.cli.stored_warnings import print_schedule_warnings
 from conductor.cli.support import (
     AsJson,
@@ -25,7 +25,7 @@ from conductor.cli.support import (
     show_web_ui,
 )
 from conductor.cli.times import format_time
-from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.async_api_client import DEFINITION_LOGGER, AsyncApiClient
 from conductor.client.http.endpoint import quote_segment
 from conductor.client.http.errors import ApiException, ConductorError
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
@@ -120,7 +120,7 @@ def add(
             name=workflow, version=version, input=parse_json_object(input_text, "--input")
         ),
     )
-    with _scheduler(url) as scheduler:
+    with silence_logger(DEFINITION_LOGGER), _scheduler(url) as scheduler:
         scheduler.save_schedule(request)
         found = scheduler.get_schedule(name)
     _print_result(found, f"{name}: saved{_due(found)}", as_json=as_json)
@@ -200,7 +200,8 @@ def _print_result(found: WorkflowSchedule, line: str, *, as_json: bool) -> None:
 
 
 def _due(found: WorkflowSchedule) -> str:
-    return f", due at {format_time(found.next_run_time)}" if found.next_run_time else ""
+    _, zone = _crons(found)[0]
+    return f", due at {format_time(found.next_run_time, zone)}" if found.next_run_time else ""
 
 
 def _print(found: list[WorkflowSchedule]) -> None:
@@ -213,7 +214,7 @@ def _rows(one: WorkflowSchedule) -> Iterator[list[str]]:
     paused = f"PAUSED {one.paused_reason or ''}".strip() if one.paused else ""
     for number, (cron, zone) in enumerate(_crons(one)):
         if number == 0:
-            yield [one.name or "", workflow, cron, zone, format_time(one.next_run_time), paused]
+            yield [one.name or "", workflow, cron, zone, format_time(one.next_run_time, zone), paused]
         else:
             yield ["", "", cron, zone, "", ""]
 

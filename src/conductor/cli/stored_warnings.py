@@ -18,14 +18,16 @@ def print_definition_warnings(url: str | None, definitions: Iterable[tuple[str, 
     """Print the warnings about stored workflow definitions, each given by name and version, and return them."""
 
     async def read(api: AsyncApiClient) -> list[str]:
-        found: list[str] = []
-        for name, version in definitions:
-            path = f"/view/definition/{quote_segment(name)}/warnings"
-            answer = await read_view(api, path, dict[str, Any], version=version)
-            found += [f"{name}: {warning}" for warning in (answer or {}).get("warnings", ())]
-        return found
+        return [warning for name, version in definitions for warning in await read_warnings(api, name, version)]
 
     return _print(call_server(url, read))
+
+
+async def read_warnings(api: AsyncApiClient, name: str, version: int) -> list[str]:
+    """Return the warnings about a stored workflow definition."""
+    path = f"/view/definition/{quote_segment(name)}/warnings"
+    answer = await read_view(api, path, dict[str, Any], version=version)
+    return [f"{name}: {warning}" for warning in (answer or {}).get("warnings", ())]
 
 
 def print_schedule_warnings(url: str | None, name: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 from conductor.cli.support import UserError
 from conductor.protocol.why_waiting import format_duration
@@ -39,14 +40,19 @@ def parse_duration(text: str, option: str) -> float:
     return float(int(length[1]) * _UNITS_S[length[2].lower()])
 
 
-def format_time(at_ms: int | None) -> str:
-    """Format a time in UTC, to the second; return an empty string for None or 0."""
+def format_time(at_ms: int | None, zone: str | None = None) -> str:
+    """Format a time to the second, in a time zone or in UTC; return an empty string for None or 0."""
     if not at_ms:
         return ""
     try:
         at = datetime.fromtimestamp(at_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
         return str(at_ms)
+    if zone and zone != "UTC":
+        try:
+            return f"{at.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S} {zone}"
+        except (ValueError, OverflowError, OSError):  # the zone is not known here
+            pass
     return at.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
@@ -53,6 +55,9 @@ from conductor.protocol.why_waiting import format_duration
 STATUSES = (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED, *sorted(TERMINAL_WORKFLOW_STATUSES))
 #: Shortest and longest interval between two reads of a workflow in `wait`. Most workflows end soon.
 FIRST_LOOK_S = 0.1
+#: `wait` explains from then on why a workflow waits, each time the explanation changes.
+EXPLAIN_AFTER_S = 2.0
+_NUMBERS = re.compile(r"\d+")
 #: Interval between two reads of a workflow in `show --follow`.
 FOLLOW_S = 0.5
 #: Types of tasks that a person or a program completes.
@@ -423,14 +428,29 @@ def wait(workflow_ids: WorkflowIds, timeout: Timeout = None, url: Url = None, as
 
 
 async def _until_its_end(workflows: AsyncWorkflowClient, workflow_id: str, *, as_json: bool) -> None:
-    look_s = FIRST_LOOK_S
+    look_s, began, explained = FIRST_LOOK_S, time.monotonic(), None
     while not (await workflows.get_workflow_status(workflow_id)).is_terminal:
+        if not as_json and time.monotonic() - began > EXPLAIN_AFTER_S:
+            explained = await _explain_wait(workflows.api_client, workflow_id, explained)
         await asyncio.sleep(look_s)
         look_s = min(look_s * 1.5, LONGEST_LOOK_S)
     if not as_json:
         found = await workflows.get_workflow(workflow_id, include_tasks=False)
         reason = f": {' '.join(found.reason_for_incompletion.split())}" if found.reason_for_incompletion else ""
+        if found.status in (WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT):
+            report = await read_workflow(workflows.api_client, workflow_id)
+            reason = f": {report.waiting.sentence}"
         print_line(escape(f"{workflow_id}: {found.status}{reason}"))
+
+
+async def _explain_wait(api: AsyncApiClient, workflow_id: str, known: str | None) -> str | None:
+    """Print why a workflow waits to standard error, unless `known` is the same sentence. Return the sentence."""
+    waiting = (await read_workflow(api, workflow_id)).waiting
+    text = f"{to_sentence(waiting.sentence)} {waiting.remedy or ''}".rstrip()
+    kind = _NUMBERS.sub("#", text)
+    if kind != known:
+        typer.echo(escape(text), err=True)
+    return kind
 
 
 def _outcome(workflow: Workflow) -> dict[str, Any]:

@@ -117,6 +117,21 @@ def check_input(definition: WorkflowDef, workflow_input: Mapping[str, Any]) -> N
         raise WorkflowError(f"workflow {definition.name!r} rejects its input: {problem}")
 
 
+def _read_input(workflow_input: object) -> dict[str, Any]:
+    """Return the input of a workflow as JSON. Raises TypeError if it is not an object, or names the value's place."""
+    from conductor.client.http.models.model import describe_unsendable
+    from conductor.client.workflow.step_signature import to_json_value
+
+    try:
+        given = to_json_value({} if workflow_input is None else workflow_input)
+    except TypeError:
+        raise TypeError(describe_unsendable(workflow_input, "input")) from None
+    if not isinstance(given, dict):
+        kind = type(workflow_input).__name__
+        raise TypeError(f"the input of a workflow is an object with a name for each value, got a {kind}: {given!r}")
+    return given
+
+
 def run_here(
     workflow: ConductorWorkflow,
     workflow_input: object,
@@ -127,11 +142,10 @@ def run_here(
 ) -> dict[str, Any]:
     """Run a workflow with the workers of this process and return its output; see `ConductorWorkflow.run`."""
     from conductor.client.background_event_loop import BackgroundEventLoop
-    from conductor.client.workflow.step_signature import to_json_value
 
     workflow.validate()
     definition = workflow.to_workflow_def()
-    given = to_json_value(workflow_input) if workflow_input is not None else {}
+    given = _read_input(workflow_input)
     check_input(definition, given)
     selected = select_workers(definition.to_dict(), workers, start_all=workers is not None)
     request = StartWorkflowRequest(

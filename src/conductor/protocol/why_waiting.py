@@ -7,6 +7,7 @@ both return a `Waiting`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
@@ -75,6 +76,8 @@ _PRIORITY: tuple[Kind, ...] = (
     "running",
     "done",
 )
+#: The reason of a workflow whose task has failed. Each sub-workflow around it adds a closing quote.
+_TASK_FAILURE = re.compile(r"Task \S+ failed with status: \w+ and reason: '(.*?)'*", re.DOTALL)
 _URGENT: frozenset[Kind] = frozenset({"failed", "unpolled", "domain"})
 #: The remedy if all workers of a queue are busy.
 MORE_WORKERS = "If this lasts, raise thread_count of the worker, or start another worker."
@@ -483,8 +486,17 @@ def _is_process_death(reason: str | None) -> bool:
     return reason is not None and reason.startswith(PROCESS_DEATH)
 
 
+def find_own_reason(reason: str) -> str:
+    """Return a failure reason without the sub-workflows and tasks that Conductor puts around it, and their ids."""
+    if not reason.startswith(("Sub workflow ", "Task ")):
+        return reason
+    inner = reason.rpartition(" failure reason: ")[2]
+    quoted = _TASK_FAILURE.fullmatch(inner)
+    return quoted[1] if quoted else inner
+
+
 def _because(reason: str | None) -> str:
-    text = " ".join((reason or "").split())
+    text = " ".join(find_own_reason(reason or "").split())
     if not text:
         return ""
     return f": {text if len(text) <= MAX_REASON_CHARS else text[: MAX_REASON_CHARS - 1] + '…'}"

@@ -215,3 +215,25 @@ def test_a_wrong_json_file_is_one_line(
         (tmp_path / "wrong.json").write_text(text)
     assert run_command(["workflow", "register", "wrong.json"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_definitions_and_doctor_show_warnings_of_a_registration_by_curl_u4_55(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    branch = [{"name": "a", "taskReferenceName": "a", "type": "SIMPLE"}]
+    fork = {"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": [branch]}
+    with Coordinator() as coordinator:
+        body = json.dumps({"name": "forked", "tasks": [fork]}).encode()
+        urlopen(Request(f"{coordinator.url}/metadata/workflow", body, {"Content-Type": "application/json"})).close()
+        assert run_command(["workflow", "definitions", "--url", coordinator.url]) == 0
+        assert capsys.readouterr().err.startswith("warning: forked: f: no JOIN follows FORK_JOIN 'f'")
+        assert run_command(["doctor", "--url", coordinator.url, "--json"]) == 0
+        assert '"suspect-definition"' in capsys.readouterr().out
+
+
+def test_the_python_client_logs_each_warning_once_u4_57(server: str, caplog: pytest.LogCaptureFixture) -> None:
+    tasks = [{"name": "a", "taskReferenceName": "a", "type": "SIMPEL", "inputParams": {}}]
+    with MetadataClient(Configuration(server)) as metadata:
+        metadata.register_workflow_def({"name": "misspelt", "tasks": tasks})
+    logged = [one.getMessage() for one in caplog.records if one.name == "conductor.client.http.definition_warnings"]
+    assert [text.split(": ")[1] for text in logged] == ["a.inputParams", "a.type"]

@@ -153,3 +153,16 @@ def test_a_web_server_that_is_no_conductor_is_named_without_its_page(cli: Any, w
     line = next(line for line in ran.out.splitlines() if "BROKEN" in line)
     assert "a web page ('Our shop') from SomeShop/7, as no Conductor server does" in line
     assert "<" not in ran.out
+
+
+@pytest.mark.parametrize("command", [["workflow", "list"], ["queues"]])
+def test_every_command_warns_of_conductor_python_u4_79(
+    command: list[str], cli: Any, conductor_stub: ConductorStub, place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = place / "conductor_python-2.0.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: conductor-python\nVersion: 2.0.0\n")
+    monkeypatch.setattr(sys, "path", [str(place), *sys.path])
+    first, *_ = cli(*command, "--url", conductor_stub.url).err.splitlines()
+    assert first.startswith("conductor-worker: warning: conductor-python 2.0.0 is also installed")
+    assert "pip uninstall conductor-python" in first

@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from conductor.cli import checks_machine, checks_server, checks_workers, doctor, top
+from conductor.cli.server_kind import open_client
 from conductor.client.automator.journal import Journal, PendingReport
 from conductor.client.automator.process_deaths import DeathRecord, DeathRecords
 from conductor.client.configuration.configuration import Configuration
@@ -375,6 +376,23 @@ def test_a_superseded_coordinator_is_a_fault() -> None:
     overview = {"healthy": False, "health": "a newer coordinator of this database is running (epoch 9)"}
     (finding,) = checks_server.unhealthy(overview)
     assert finding.fault == "superseded"
+
+
+async def test_a_warning_about_a_registered_schedule_is_a_fault_with_a_remedy_u4_78() -> None:
+    schedule = {"name": "nightly", "cronExpression": "0 0 2 * * *", "startWorkflowRequest": {"name": "nothing"}}
+    with Coordinator() as coordinator:
+        async with open_client(Configuration(coordinator.url)) as api:
+            await api.call_for(Any, "POST", "/scheduler/schedules", body=json.dumps(schedule).encode())
+            (finding,) = [one async for one in checks_server.suspect_definitions(api)]
+    assert finding.fault == "suspect-definition"
+    assert finding.line.startswith("schedule nightly: there is no workflow 'nothing'")
+    assert finding.remedy == "Correct it, and register it again."
+
+
+def test_a_failed_workflow_is_listed_with_the_command_that_retries_it() -> None:
+    failed = {"name": "buy", "workflowId": "w-1", "endTime": 1, "waiting": {"sentence": "pay failed: no money"}}
+    (finding,) = checks_server.failed_workflows({"nowMs": 1, "results": [failed]})
+    assert "`conductor-worker workflow retry w-1`" in (finding.remedy or "")
 
 
 def test_every_fault_that_has_a_name_is_tested() -> None:

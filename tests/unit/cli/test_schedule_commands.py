@@ -38,7 +38,7 @@ class TestSchedule:
         nothing, added, head, listed, _, shown, removed, again = capsys.readouterr().out.splitlines()
         assert nothing == again == "There are no schedules."
         assert added.startswith("party: saved, due at ")
-        assert added.endswith("-12-31 23:00:00Z")
+        assert added.endswith("-01-01 00:00:00 Europe/Berlin")
         assert head.split() == ["schedule", "workflow", "cron", "zone", "next"]
         assert listed.split()[:2] == ["party", "fireworks"]
         assert "Europe/Berlin" in listed
@@ -135,3 +135,11 @@ def test_a_schedule_is_run_now_with_its_input_u2_13(server: str, capsys: pytest.
     assert run_command(["schedule", "run", "party"]) == 0
     workflow_id = capsys.readouterr().out.strip()
     assert client.ask(f"/workflow/{workflow_id}")["input"] == {"colour": "red"}
+
+
+@pytest.mark.usefixtures("server")
+def test_the_next_run_is_shown_in_the_zone_of_the_schedule_u4_78(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["schedule", "add", "nightly", "any", "0 0 2 * * *", "--zone", "Europe/Berlin"]) == 0
+    assert "02:00:00 Europe/Berlin" in capsys.readouterr().out
+    assert run_command(["schedule", "list"]) == 0
+    assert "02:00:00 Europe/Berlin" in capsys.readouterr().out

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from conductor.cli import workflow_commands
 from conductor.common.text import escape
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
@@ -376,3 +377,12 @@ def test_definitions_lists_what_is_registered_u2_13(client: Client, cli: Any) ->
     ran = cli("workflow", "definitions", "--url", client.url)
     assert [line.split()[:2] for line in lines_of(ran.out)[:1]] == [["workflow", "version"]]
     assert any(line.split()[:2] == ["order", "1"] for line in lines_of(ran.out))
+
+
+def test_wait_explains_what_the_workflow_waits_for(client: Client, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workflow_commands, "EXPLAIN_AFTER_S", 0)
+    client.register("unattended", step("SIMPLE", "nobody_polls_this"))
+    ran = cli("workflow", "start", "unattended", "--wait", "--timeout", "1", "--url", client.url)
+    explanations = [line for line in ran.err.splitlines() if "waits for a worker" in line]
+    assert len(explanations) == 1
+    assert "Start a worker that polls nobody_polls_this" in explanations[0]

@@ -128,3 +128,18 @@ def test_workflow_run_leaves_no_process_port_or_file_behind(tmp_path: Path) -> N
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([1], r"the input of a workflow is an object with a name for each value, got a list: \[1\]"),
+        (
+            {"id": "A", "sku": {"b": [1, object()]}},
+            r"input.sku.b\[1\]: an object of type object cannot be sent as JSON",
+        ),
+    ],
+)
+def test_an_input_that_is_not_a_json_object_names_the_place_u4_45(given: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        order().run(given)

@@ -98,3 +98,8 @@ def test_a_given_input_is_not_warned_about(given: dict[str, Any], caplog: pytest
 def test_null_for_a_parameter_without_annotation_is_given(caplog: pytest.LogCaptureFixture) -> None:
     execute(anything, {"amount": None})
     assert caplog.messages == []
+
+
+def test_the_note_lists_the_names_that_were_given_u4_31() -> None:
+    reason = execute(add, {"amuont": 3}).reason_for_incompletion or ""
+    assert "'amount' was not given and became None; the input has 'amuont'. Correct the name" in reason

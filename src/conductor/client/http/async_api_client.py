@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -26,10 +27,15 @@ from conductor.client.http.models.model import encode, plain_text
 from conductor.client.http.response import Response
 from conductor.common.clock import SYSTEM_CLOCK, Clock
 from conductor.common.text import escape
-from conductor.protocol.wire import AUTH_HEADER, EPOCH_HEADER
+from conductor.protocol.wire import AUTH_HEADER, EPOCH_HEADER, WARNING_HEADER
 from conductor.telemetry.tracing import TRACEPARENT, current_traceparent
 
 T = TypeVar("T")
+
+#: Logs the warnings of a coordinator about definitions. Commands that print them silence this logger.
+DEFINITION_LOGGER = "conductor.client.http.definition_warnings"
+#: The paths at which definitions and schedules are registered.
+_DEFINITIONS = ("/metadata", "/scheduler")
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -145,7 +151,10 @@ class AsyncApiClient:
             MalformedAnswer: The body is not a `type_`.
             TransportError: No answer came.
         """
-        return self.read(await self.call(method, path, **options), type_, f"{method} {path}")
+        response = await self.call(method, path, **options)
+        if method != "GET" and path.startswith(_DEFINITIONS):
+            _log_warnings(response)
+        return self.read(response, type_, f"{method} {path}")
 
     def read(self, response: Response, type_: type[T], request: str) -> T:
         """Return the body of an answer as a `type_`. An empty body is an empty list, dict or text.
@@ -240,6 +249,12 @@ def _text(response: Response) -> str:
 
 
 _HEADERS: dict[tuple[str | None, str | None, str | None], dict[str, str]] = {}
+
+
+def _log_warnings(response: Response) -> None:
+    """Log the warnings of a coordinator about a definition or schedule that it has accepted."""
+    for warning in response.read_all(WARNING_HEADER):
+        logging.getLogger(DEFINITION_LOGGER).warning("Definition accepted with a warning: %s", warning)
 
 
 def _headers(

@@ -245,6 +245,13 @@ class _Headers(Mapping[str, str]):
         except ValueError:
             return UNREADABLE_VALUE
 
+    def get_list(self, name: str) -> list[str]:
+        """Return all values of a header. `httpx.Headers` has the same method."""
+        try:
+            return self._raw.getall(name)
+        except (KeyError, ValueError):
+            return []
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._raw)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 #: Replaces a header value that is not ASCII.
@@ -15,3 +15,11 @@ class Response(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+    def read_all(self, name: str) -> list[str]:
+        """Return all values of a header that may come several times."""
+        value = self.headers.get(name.lower())
+        if value is None:
+            return []
+        read: Callable[[str], list[str]] = getattr(self.headers, "get_list", lambda _: [value])
+        return read(name.lower())

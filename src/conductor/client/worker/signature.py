@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _MISSING = "missing input: "
 _REMEDY = "Give the parameter a default, or reject such tasks with strict_schema=True"
+#: The number of names of the input that a message lists.
+MAX_NAMES_LISTED = 10
 _cache: weakref.WeakKeyDictionary[Any, Signature] = weakref.WeakKeyDictionary()
 
 
@@ -132,9 +134,9 @@ class Signature:
         try:
             value = function(*args, **kwargs)
         except (TypeError, AttributeError) as error:
-            _add_note(error, missing)
+            _add_note(error, missing, task)
             raise
-        return _await_with_note(value, missing) if inspect.isawaitable(value) else value
+        return _await_with_note(value, missing, task) if inspect.isawaitable(value) else value
 
     def _find_missing(self, given: dict[str, Any]) -> list[str]:
         """Return the required parameters without a value. For a parameter with an annotation, null is not a value."""
@@ -236,16 +238,20 @@ def list_missing_inputs(error: BaseException) -> list[str]:
     return [note for note in getattr(error, "__notes__", ()) if note.startswith(_MISSING)]
 
 
-def _add_note(error: Exception, missing: Sequence[str]) -> None:
+def _add_note(error: Exception, missing: Sequence[str], task: Task) -> None:
     names = " and ".join(f"'{name}'" for name in missing)
-    error.add_note(f"{_MISSING}{names} {'was' if len(missing) == 1 else 'were'} not given and became None. {_REMEDY}")
+    given = ", ".join(f"'{name}'" for name in list(task.input_data)[:MAX_NAMES_LISTED]) or "nothing"
+    error.add_note(
+        f"{_MISSING}{names} {'was' if len(missing) == 1 else 'were'} not given and became None; the input has {given}. "
+        f"Correct the name, or give the parameter a default; strict_schema=True rejects such tasks"
+    )
 
 
-async def _await_with_note(value: Awaitable[Any], missing: Sequence[str]) -> Any:
+async def _await_with_note(value: Awaitable[Any], missing: Sequence[str], task: Task) -> Any:
     try:
         return await value
     except (TypeError, AttributeError) as error:
-        _add_note(error, missing)
+        _add_note(error, missing, task)
         raise
 
 

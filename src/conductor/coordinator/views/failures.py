@@ -24,7 +24,7 @@ _VARIABLE_PARTS = (
     (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<id>"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<id>"),
     (re.compile(r"\b(?=[0-9a-fA-F]*\d)(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{8,}\b"), "<id>"),
-    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
+    (re.compile(r"(?<![A-Za-z0-9])\d+(?:[.,:]\d+)*"), "#"),
 )
 _NO_REASON = "no reason was given"
 

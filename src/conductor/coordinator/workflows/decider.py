@@ -9,6 +9,7 @@ with the length of the workflow. A decision without a change is empty.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +60,11 @@ _WORKFLOW_STATUS_AFTER = {
     TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
 }
 
+#: The reason of a workflow whose SUB_WORKFLOW task has failed, with the reason of that task.
+_FAILED_IN_SUB_WORKFLOW = re.compile(
+    r"Task \S+ failed with status: \w+ and reason: '(Sub workflow .+ failure reason: .+)'", re.DOTALL
+)
+
 
 def decide(
     state: WorkflowState,
@@ -107,6 +113,16 @@ def initial_variables(definition: Mapping[str, Any]) -> dict[str, Any]:
     return dict(definition.get("variables") or {})
 
 
+def describe_sub_workflow_failure(title: str, reason: str | None) -> str:
+    """Return the reason of a SUB_WORKFLOW task whose workflow has failed.
+
+    If that workflow failed because of a sub-workflow of its own, the reason is the one of the innermost sub-workflow.
+    Quoting the reasons of all levels would hide it.
+    """
+    inner = _FAILED_IN_SUB_WORKFLOW.fullmatch(reason or "")
+    return inner[1] if inner else f"Sub workflow {title} failure reason: {reason}"
+
+
 def after_sub_workflow(
     task: TaskState, *, title: str, status: WorkflowStatus, output: Mapping[str, Any], reason: str | None, now_ms: int
 ) -> TaskState:
@@ -125,7 +141,7 @@ def after_sub_workflow(
         task,
         status=_TASK_STATUS_AFTER[status],
         output={"subWorkflowId": task.sub_workflow_id, **output},
-        reason=f"Sub workflow {title} failure reason: {reason}" if failed else None,
+        reason=describe_sub_workflow_failure(title, reason) if failed else None,
         ended_ms=now_ms,
     )
 

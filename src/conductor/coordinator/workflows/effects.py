@@ -39,7 +39,12 @@ from conductor.coordinator.tasks.task_queue import TaskQueue, update_task_and_wa
 from conductor.coordinator.tasks.task_report import NewWait
 from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.coordinator.workflows import messages, workflow_rate_limits
-from conductor.coordinator.workflows.decider import after_sub_workflow, initial_variables, workflow_input
+from conductor.coordinator.workflows.decider import (
+    after_sub_workflow,
+    describe_sub_workflow_failure,
+    initial_variables,
+    workflow_input,
+)
 from conductor.coordinator.workflows.decision import Decision, SubWorkflowStart
 from conductor.coordinator.workflows.fast_loops import ROUNDS_BETWEEN_CHECKS, LoopRound
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
@@ -688,7 +693,7 @@ class Effects:
         if parent is None or parent.terminal:
             return touched, children
         live, task = tx.cache.get_task(tx, parent.workflow, parent.pk)
-        why = f"Sub workflow {_format_title(tx, row)} failure reason: {reason}"
+        why = describe_sub_workflow_failure(_format_title(tx, row), reason)
         self._queue.end_task(tx, live, task, TaskStatus.FAILED, why)
         return [*touched, parent.workflow], children
 

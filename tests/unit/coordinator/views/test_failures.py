@@ -33,6 +33,7 @@ def group(harness: Harness, hours: int = 24, size: int = 50) -> Failures:
         ("the facade was defaced", "the facade was defaced"),
         ("ValueError: bad\n  File 'x.py', line 3", "ValueError: bad"),
         ("KeyError: 'amount'", "KeyError: 'amount'"),
+        ("s3://orders/17: no such object", "s3://orders/#: no such object"),
         ("  \n ", "no reason was given"),
         (None, "no reason was given"),
         ("x" * 5000, "x" * failures.MAX_CAUSE_CHARS),

@@ -10,7 +10,7 @@ from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.views.waiting_facts import explain_task, explain_workflow
 from conductor.coordinator.workflows import workflow_actions
 from conductor.protocol import why_waiting
-from conductor.protocol.why_waiting import QueueFacts, TaskFacts, Waiting, format_duration
+from conductor.protocol.why_waiting import QueueFacts, TaskFacts, Waiting, find_own_reason, format_duration
 from tests.unit.coordinator.core_harness import Harness, simple
 
 
@@ -364,3 +364,17 @@ class TestEnds:
 )
 def test_a_length_of_time_is_said_as_people_say_it(length_ms: int, said: str) -> None:
     assert format_duration(length_ms) == said
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "flat tyre",
+        "Task t-3 failed with status: FAILED and reason: 'flat tyre'",
+        "Sub workflow child.3/w-3 failure reason: Task t-3 failed with status: FAILED and reason: 'flat tyre'",
+        "Task t failed with status: FAILED and reason: 'Sub workflow a.1/w failure reason: "
+        "Task u failed with status: FAILED and reason: 'flat tyre'" + "'",
+    ],
+)
+def test_a_reason_has_no_ids_of_tasks_and_sub_workflows_u4_53(reason: str) -> None:
+    assert find_own_reason(reason) == "flat tyre"

@@ -767,3 +767,13 @@ def test_any_workflow_comes_to_its_end_and_runs_nothing_twice(tasks: list[dict[s
     assert seqs == sorted(set(seqs))
     for one in run.tasks:
         assert one.retry_count == 0 or one.retried_task_id is not None
+
+
+def test_a_chain_of_sub_workflows_names_only_the_innermost_u4_53() -> None:
+    reason: str | None = "flat tyre"
+    for level in range(3, 0, -1):
+        reason = f"Task t-{level} failed with status: FAILED and reason: '{reason}'"
+        reason = decider.describe_sub_workflow_failure(f"child.{level}/w-{level}", reason)
+    assert reason == (
+        "Sub workflow child.3/w-3 failure reason: Task t-3 failed with status: FAILED and reason: 'flat tyre'"
+    )

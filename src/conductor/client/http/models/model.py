@@ -142,8 +142,15 @@ def encode(value: Any, name: str = "the value") -> bytes:
     try:
         return _ENCODER.encode(value)
     except TypeError:
-        place, wrong = _find_unsendable(value, type(value).__name__ if isinstance(value, Model) else name)
-        raise TypeError(f"{place}: {wrong} cannot be sent as JSON") from None
+        raise TypeError(
+            describe_unsendable(value, type(value).__name__ if isinstance(value, Model) else name)
+        ) from None
+
+
+def describe_unsendable(value: Any, name: str) -> str:
+    """Return a message with the place of the first value that is not JSON."""
+    place, wrong = _find_unsendable(value, name)
+    return f"{place}: {wrong} cannot be sent as JSON"
 
 
 def _find_unsendable(value: Any, place: str) -> tuple[str, str]:

@@ -68,6 +68,9 @@ def _resume(request: ApiRequest) -> WorkflowChange:
     return _act(request, workflow_actions.resume, refused=400)  # a Conductor server answers 500
 
 
+_NOT_YET = "only an ended workflow can be retried: wait for its end, or terminate it first"
+
+
 def _retry(request: ApiRequest) -> WorkflowChange:
     """Retry a failed workflow at its failed tasks; with `resumeSubworkflowTasks`, inside its sub-workflows."""
     change = _act(request, workflow_actions.retry, resume=request.query_flag("resumeSubworkflowTasks", default=False))
@@ -75,7 +78,7 @@ def _retry(request: ApiRequest) -> WorkflowChange:
     def retry(tx: Tx, workflow_id: str) -> None:
         row = find_workflow(tx, workflow_id)
         if not row.terminal:
-            raise ApiError(404, f"Workflow is still running.  status={row.status}")
+            raise ApiError(404, f"Workflow is still running.  status={row.status}; {_NOT_YET}")
         change(tx, workflow_id)
 
     return retry
