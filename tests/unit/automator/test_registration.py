@@ -229,3 +229,11 @@ async def test_a_function_that_cannot_be_read_is_one_warning(stub, lines):
 
     await registered(stub, Worker("odd", Odd()))
     assert [level for level, _ in lines()] == ["INFO", "WARNING"]
+
+
+async def test_registration_is_quiet_if_the_options_of_workers_are_not_logged_u2_4(stub, lines):
+    configuration = Configuration(stub.url)
+    configuration.logs_worker_options = False
+    await registered(stub, Worker("process_order", process_order), configuration)
+    assert "process_order" in stub.task_defs
+    assert lines() == []

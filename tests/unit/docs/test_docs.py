@@ -131,6 +131,7 @@ def test_the_quickstart_works_as_printed(tmp_path: Path) -> None:
     ("page", "files"),
     [
         ("docs/howto/testing-workflows.md", ["test_orders.py"]),
+        ("docs/howto/testing-workflows.md", ["test_billing.py"]),
         ("docs/howto/durable-steps.md", ["test_onboarding.py"]),
         ("docs/howto/human-approval.md", ["test_expenses.py"]),
         ("docs/tutorial.md", ["reminders.py", "test_reminders.py"]),

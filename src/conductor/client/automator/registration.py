@@ -32,23 +32,26 @@ async def register(worker: WorkerInterface, config: ResolvedConfig, client: Asyn
     With `overwrite_task_def`, existing definitions are replaced; without it, only missing ones are created.
     """
     name = worker.get_task_definition_name()
-    logger.info("Registering task definition: %s", name)
+    level = logging.INFO if client.configuration.logs_worker_options else logging.DEBUG
+    logger.log(level, "Registering task definition: %s", name)
     try:
-        await _register(name, worker, config, client)
+        await _register(name, worker, config, client, level)
     except Exception as error:  # a worker without a registered definition still works
         logger.warning("Failed to register task definition: %s", error)
 
 
-async def _register(name: str, worker: WorkerInterface, config: ResolvedConfig, client: AsyncApiClient) -> None:
+async def _register(
+    name: str, worker: WorkerInterface, config: ResolvedConfig, client: AsyncApiClient, level: int
+) -> None:
     metadata_api = AsyncMetadataClient(client)
     if not config.overwrite_task_def:
         try:
             await metadata_api.get_task_def(name)
-            logger.info("Task definition exists - skipping (overwrite=false)")
+            logger.log(level, "Task definition exists - skipping (overwrite=false)")
             return
         except NotFoundException:
             pass
-    links = await _register_schemas(name, worker, config, AsyncSchemaClient(client))
+    links = await _register_schemas(name, worker, config, AsyncSchemaClient(client), level)
     definition = _make_definition(name, worker, links)
     is_updated = False
     if config.overwrite_task_def:
@@ -59,12 +62,13 @@ async def _register(name: str, worker: WorkerInterface, config: ResolvedConfig, 
             pass
     if not is_updated:
         await metadata_api.register_task_def(definition)
-    logger.info("%s task definition: %s", "Registered/Updated" if is_updated else "Registered", definition.name)
-    logger.info("View at: %s/taskDef/%s", client.configuration.ui_host.rstrip("/"), name)
+    action = "Registered/Updated" if is_updated else "Registered"
+    logger.log(level, "%s task definition: %s", action, definition.name)
+    logger.log(level, "View at: %s/taskDef/%s", client.configuration.ui_host.rstrip("/"), name)
 
 
 async def _register_schemas(
-    name: str, worker: WorkerInterface, config: ResolvedConfig, schema_api: AsyncSchemaClient
+    name: str, worker: WorkerInterface, config: ResolvedConfig, schema_api: AsyncSchemaClient, level: int
 ) -> dict[str, SchemaDef]:
     """Register the schemas of the type hints. Return references to them under the keys `input` and `output`."""
     function = getattr(worker, "execute_function", None)
@@ -82,7 +86,7 @@ async def _register_schemas(
         except NotFoundException:
             logger.warning("Schema registry not available on server (404)")
             return {}
-        logger.info("Registered %s schema: %s", side, schema.name)
+        logger.log(level, "Registered %s schema: %s", side, schema.name)
         links[side] = SchemaDef(name=schema.name, version=schema.version)
     return links
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from conductor.coordinator.definitions.workflow_defs import check_workflow_def
+from conductor.coordinator.definitions.likely_mistakes import find_similar
+from conductor.coordinator.definitions.workflow_defs import check_workflow_def, versions_of
 from conductor.coordinator.http.answer import Answer, as_json, as_text
 from conductor.coordinator.http.permissions import check_definition
 from conductor.coordinator.http.request import ApiRequest, read_json, whole_number
@@ -18,7 +19,7 @@ from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, MAX_CORRELATION_IDS
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.store.lookup import find_workflow
-from conductor.coordinator.store.statements import CORRELATED_WORKFLOWS, RUNNING_WORKFLOWS
+from conductor.coordinator.store.statements import CORRELATED_WORKFLOWS, RUNNING_WORKFLOWS, WORKFLOW_DEFINITION_NAMES
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import task_views, workflow_views
 from conductor.coordinator.workflows.bulk_start import start_turn
@@ -27,13 +28,26 @@ from conductor.coordinator.workflows.operators import MAX_PRIORITY
 from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import MAX_BULK_STARTS
 
+#: An error about an unknown version names at most this many versions.
+MAX_VERSIONS_NAMED = 10
 #: Longest time that `execute` waits for a workflow.
 MAX_WAIT_S = 60
 
 
 async def start(request: ApiRequest) -> Answer:
     """POST /workflow: start a workflow by name, or by the definition in the request; return its id."""
-    return await _start_and_wait(request, request.json(Start))
+    try:
+        start_request = request.json(Start)
+    except ApiError as error:
+        if not error.message.endswith("`$.input`"):
+            raise
+        raise bad_request(f"{error.message}; the input of a workflow is a JSON object") from None
+    try:
+        return await _start_and_wait(request, start_request)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        raise not_found(f"{error.message}; {await _advise_on_name(request, start_request)}") from None
 
 
 async def start_by_name(request: ApiRequest) -> Answer:
@@ -52,7 +66,21 @@ async def start_by_name(request: ApiRequest) -> Answer:
         if error.status != 404:
             raise
         version = start_request.version or "null"
-        raise not_found(f"No such workflow found by name: {start_request.name}, version: {version}") from None
+        message = f"No such workflow found by name: {start_request.name}, version: {version}"
+        raise not_found(f"{message}; {await _advise_on_name(request, start_request)}") from None
+
+
+async def _advise_on_name(request: ApiRequest, start_request: Start) -> str:
+    """Return what to do about an unknown name or version of a workflow."""
+    name = start_request.name or ""
+
+    def advise(tx: Tx) -> str:
+        if versions := [str(one["version"]) for one in versions_of(tx, name)]:
+            return f"it has version {', '.join(versions[:MAX_VERSIONS_NAMED])}"
+        meant = find_similar(name, tx.rows(WORKFLOW_DEFINITION_NAMES))
+        return f"did you mean '{meant}'?" if meant else "GET /api/metadata/workflow lists the definitions"
+
+    return await request.reader.read(advise)
 
 
 async def start_many(request: ApiRequest) -> Answer:
