@@ -235,5 +235,5 @@ def test_the_python_client_logs_each_warning_once_u4_57(server: str, caplog: pyt
     tasks = [{"name": "a", "taskReferenceName": "a", "type": "SIMPEL", "inputParams": {}}]
     with MetadataClient(Configuration(server)) as metadata:
         metadata.register_workflow_def({"name": "misspelt", "tasks": tasks})
-    logged = [one.getMessage() for one in caplog.records if one.name == "conductor.client.http.definition_warnings"]
+    logged = [one.getMessage() for one in caplog.records if one.name == "conductor.client.http.async_api_client"]
     assert [text.split(": ")[1] for text in logged] == ["a.inputParams", "a.type"]

@@ -32,8 +32,9 @@ from conductor.telemetry.tracing import TRACEPARENT, current_traceparent
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
 #: Logs the warnings of a coordinator about definitions. Commands that print them silence this logger.
-DEFINITION_LOGGER = "conductor.client.http.definition_warnings"
+DEFINITION_LOGGER = __name__
 #: The paths at which definitions and schedules are registered.
 _DEFINITIONS = ("/metadata", "/scheduler")
 
@@ -254,7 +255,7 @@ _HEADERS: dict[tuple[str | None, str | None, str | None], dict[str, str]] = {}
 def _log_warnings(response: Response) -> None:
     """Log the warnings of a coordinator about a definition or schedule that it has accepted."""
     for warning in response.read_all(WARNING_HEADER):
-        logging.getLogger(DEFINITION_LOGGER).warning("Definition accepted with a warning: %s", warning)
+        logger.warning("Definition accepted with a warning: %s", warning)
 
 
 def _headers(
