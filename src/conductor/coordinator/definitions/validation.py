@@ -40,7 +40,7 @@ UNUSED_WORKFLOW_FIELDS = ("cacheConfig",)
 IDEMPOTENCY_STRATEGIES = ("FAIL", "FAIL_ON_RUNNING", "RETURN_EXISTING")
 #: When Conductor evaluates a JOIN. The coordinator always evaluates it as soon as one of its tasks ends.
 JOIN_MODES = ("SYNC", "ASYNC")
-#: The fields of a rate limit, and what happens to a workflow above the limit.
+#: The fields of a rate limit, and the policies for a workflow above the limit.
 RATE_LIMIT_FIELDS = ("rateLimitKey", "concurrentExecLimit", "policy")
 RATE_LIMIT_POLICIES = ("QUEUE", "REJECT")
 #: Types that contain other tasks or wait for them. A task made at run time cannot have one of these types.

@@ -116,7 +116,7 @@ class Cron:
             at_s = max(ends_s, found_s - 2 * _DAY_S) if ends_s - at_s == _DAY_S else ends_s
 
     def _next_local(self, local: datetime) -> datetime | None:
-        """Return the first local time from `local` on that matches."""
+        """Return the first matching local time at or after `local`; None if no date matches."""
         today = local.date()
         for day in self._dates_from(today):
             if day > today:

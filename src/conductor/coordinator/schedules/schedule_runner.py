@@ -117,6 +117,6 @@ def _find_next_due(schedule: Schedule, position: int, due_ms: int, now_ms: int) 
     try:
         next_ms = schedule.next_due(position, due_ms, now_ms)
         return next_ms, schedule.count_missed(position, due_ms, next_ms, now_ms)
-    except CronError as error:  # a machine without the time zone that the schedule was saved with
+    except CronError as error:  # this machine does not know the time zone of the schedule
         logger.error("Schedule stopped, its next due time is unknown: schedule=%s error=%r", schedule.name, str(error))
         return None, 0

@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 class Secrets:
-    """All secrets. `put` and `remove` run in transactions; their changes count from the commit on (`apply`)."""
+    """All secrets. `put` and `remove` run in transactions; `apply` makes their changes effective after the commit."""
 
     def __init__(self, salt: bytes, variables: Mapping[str, str] | None = None) -> None:
         variables = os.environ if variables is None else variables
