@@ -18,8 +18,9 @@ from collections.abc import Callable
 LONG_LOG_PAGES = 2500
 #: The longest wait. It lets Litestream try twice, because SQLite's busy handler tries at least every 100 ms.
 MAX_GAP_S = 0.25
-#: After a wait in which the log was not reset, the writer does not wait again for this time.
-PAUSE_S = 5.0
+#: The pause after a wait in which the log was not reset. It doubles with each further one, up to the maximum: a short
+#: pause keeps the log short when Litestream is only slow, and a long one costs little when it does not run.
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 8.0
 _STEP_S = 0.002
 #: Format and offset of the number of valid log pages in the header of SQLite's shared memory file (`-shm`).
 _MAX_FRAME, _OFFSET = struct.Struct("=I"), 16
@@ -36,6 +37,7 @@ class WalGap:
         self._file = os.open(f"{database}-shm", os.O_RDONLY | os.O_CLOEXEC)
         self._header = mmap.mmap(self._file, _HEADER_BYTES, prot=mmap.PROT_READ)
         self._not_before = 0.0
+        self._pause_s = FIRST_PAUSE_S
         #: The number of waits, and their total duration.
         self.count = 0
         self.total_s = 0.0
@@ -56,9 +58,12 @@ class WalGap:
         while self.pages > LONG_LOG_PAGES:
             waited_s = time.monotonic() - began
             if waited_s >= MAX_GAP_S:
-                self._not_before = began + PAUSE_S
+                self._not_before = began + self._pause_s
+                self._pause_s = min(MAX_PAUSE_S, 2 * self._pause_s)
                 break
             time.sleep(_STEP_S)
+        else:
+            self._pause_s = FIRST_PAUSE_S
         self.count += 1
         self.total_s += time.monotonic() - began
 
