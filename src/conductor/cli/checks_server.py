@@ -72,7 +72,8 @@ def silent_server(configuration: Configuration, within_s: float, *, is_known: bo
 
 
 async def _check_unhealthy(configuration: Configuration) -> list[Finding]:
-    """Return the faults of a coordinator that cannot write. Its polls fail, but it still reports its health."""
+    """Return the faults of a coordinator that cannot write. Polls of such a coordinator fail, but `/health` still
+    answers."""
     try:
         async with open_client(configuration) as api:
             overview = await api.call_for(dict[str, Any], "GET", "/view/overview")
@@ -272,7 +273,7 @@ def load_of_writer(server: dict[str, Any], later: dict[str, Any]) -> Iterator[Fi
 
 
 def waiting_in_vain(queues: list[dict[str, Any]]) -> Iterator[Finding]:
-    """Check for waiting tasks whose queue no worker polls, or that workers poll only in another domain."""
+    """Check for queues with waiting tasks that no worker polls, or that workers poll only in another domain."""
     alone = [queue["problem"] for queue in queues if queue.get("problem")]
     for problem in alone[:MAX_LISTED]:
         fault = "domain-mismatch" if problem["kind"] == "domain" else "queue-not-polled"

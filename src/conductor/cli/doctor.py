@@ -39,7 +39,7 @@ def doctor(
     The checks cover the installation, settings, journal, server, queues, and the
     workers of the given modules.
 
-    The exit status is 1 if workers cannot run. A warning does not change it.
+    The exit status is 1 if workers cannot run. Warnings do not change the exit status.
     """
     set_worker_variables(worker_options)
     configuration = make_configuration(url)

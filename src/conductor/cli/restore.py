@@ -42,7 +42,7 @@ def restore(
         str | None, typer.Option(metavar="TIME", help=f"Restore a replica to: {TIME_FORMATS}.", show_default=False)
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing file. It is renamed to FILE.replaced.")
+        bool, typer.Option("--force", help="Replace an existing file, which is renamed to FILE.replaced.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -57,8 +57,8 @@ def run(
     metrics_host: Annotated[
         str,
         typer.Option(
-            help="Address of the metrics port. It serves task types, counts, times and errors without a password. "
-            "Use 127.0.0.1 to serve only this machine."
+            help="Address of the metrics port. The port serves task types, counts, times and errors without a "
+            "password. Use 127.0.0.1 to serve only this machine."
         ),
     ] = "0.0.0.0",  # noqa: S104
     metrics_optional: Annotated[
@@ -111,9 +111,8 @@ def leave_out_start_lines(configuration: Configuration) -> None:
 
 
 def _server(url: str | None) -> tuple[str, bool]:
-    """Describe the server, and return whether it is a coordinator.
-
-    It uses its own Configuration, because that of the workers belongs to another event loop.
+    """Describe the server, and return whether it is a coordinator. Use a separate Configuration, because that of the
+    workers belongs to another event loop.
     """
 
     async def ask() -> tuple[str, bool]:

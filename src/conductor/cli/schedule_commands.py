@@ -145,7 +145,7 @@ def pause(
 
 @examples("schedule resume nightly")
 def resume(name: Name, url: Url = None, as_json: AsJson = False) -> None:
-    """Resume a paused schedule. It skips the times that passed during the pause."""
+    """Resume a paused schedule. Times that passed during the pause start no workflow."""
     with _scheduler(url) as scheduler:
         scheduler.resume_schedule(name)
         found = scheduler.get_schedule(name)

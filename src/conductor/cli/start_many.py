@@ -61,7 +61,8 @@ def read_requests(
 
 
 def start_many(requests: dict[int, StartWorkflowRequest], url: str | None, *, as_json: bool) -> int:
-    """Start a workflow for each line, print the ids in order, and return the exit status: 1 if one was not started.
+    """Start a workflow for each line, and print the ids in order. Return the exit status: 1 if a workflow was not
+    started.
 
     Progress goes to the standard error, after each bulk request of `MAX_BULK_STARTS` lines.
     """

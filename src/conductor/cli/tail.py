@@ -230,7 +230,7 @@ def tail(
     Each event is one line, cut to the width of the terminal. Stop with Ctrl-C.
 
     The command follows up to 1,000 open workflows and reads 100
-    of them in each round. It prints a warning if it leaves events out.
+    of them in each round. If the command leaves events out, it prints a warning.
     """
     configuration = make_configuration(url)
     with silence_logger("conductor.client.http.access_token"):

@@ -1,4 +1,4 @@
-"""Small modules that every other package may import. Of the modules of this project, they import only each other.
+"""Small modules that every other package may import. These modules import no other modules of this project.
 
 - `backoff`: growing delays between failed attempts.
 - `clock`: the real clock, which tests can replace.

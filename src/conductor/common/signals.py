@@ -115,7 +115,8 @@ def defer_signal(number: int) -> Iterator[None]:
 
 
 def _restore(number: int, handler: Callable[[int, FrameType | None], object] | int | None) -> None:
-    # None means a handler that was not set from Python. It cannot be restored, so the default handler is set.
+    # None means a handler that was not set from Python. Such a handler cannot be restored, so the default handler is
+    # set.
     signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 

@@ -91,7 +91,7 @@ def _encode_detail(value: object) -> msgspec.Raw | msgspec.UnsetType:
 
 
 def make_error(step: Step) -> Exception:
-    """Create the exception of a failed step. It has the original class if the program has imported that class."""
+    """Create the exception of a failed step: of the original class if the program has imported that class."""
     error = step.error or StepError("", "no reason given")
     if step.kind is StepKind.WORKFLOW:
         return CallFailed(step.workflow_name or step.name, step.workflow_id, error.message)

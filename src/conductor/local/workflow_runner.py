@@ -1,6 +1,6 @@
 """Check workflow definitions and run workflows in this process, on a coordinator in memory.
 
-This is the only module that imports both the client and the coordinator. It needs the `server` extra.
+This is the only module that imports both the client and the coordinator. The coordinator needs the `server` extra.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The token that names the epoch of a coordinator. Workers send the newest token that they have seen.
 
 A token is `<lineage>.<number>.<started>.<signature>`, in hexadecimal digits of fixed width. Tokens with the same
-lineage come from copies of one database. Of two such tokens, the one of the later epoch is the greater text. Workers
-only compare and repeat tokens. The signature is made with the secret of the database, so no client can invent a token.
+lineage come from copies of one database. If two such tokens are compared as text, the token of the later epoch is the
+greater one. Workers only compare and repeat tokens. The signature is made with the secret of the database, so no client
+can invent a token.
 """
 
 from __future__ import annotations

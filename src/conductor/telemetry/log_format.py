@@ -1,7 +1,7 @@
 """Log lines as text or as JSON, for workers and the coordinator.
 
-Both formats contain the ids of the task that a record is about. They come from the `TaskLabel` among the arguments of
-the record, from `extra=`, or from a `TaskLogFilter`.
+Both formats contain the ids of the task that a record is about. The ids come from the `TaskLabel` among the arguments
+of the record, from `extra=`, or from a `TaskLogFilter`.
 """
 
 from __future__ import annotations

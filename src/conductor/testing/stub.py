@@ -278,7 +278,7 @@ class ConductorStub:
     # -- waiting --------------------------------------------------------------------------------------------------
 
     def wait_for(self, predicate: Callable[[], T], timeout: float = DEFAULT_TIMEOUT_S) -> T:
-        """Block until the predicate returns a true value. It is called after every request.
+        """Block until the predicate returns a true value. The predicate is called after every request.
 
         Returns:
             The value of the predicate.

@@ -76,7 +76,7 @@ class TaskRoutes:
         return StubAnswer(body=b"[" + b",".join(tasks) + b"]", headers=self._features)
 
     async def _poll(self, request: Request, task_type: str, count: int, timeout_ms: int) -> list[bytes]:
-        """Return the polled tasks. They are encoded under the lock, so that the answer shows no later change."""
+        """Return the polled tasks, encoded under the lock, so that the answer shows no later change."""
         key = QueueKey(task_type, request.query.get("domain"))
         worker_id = request.query.get("workerid")
         self._last_polls[key] = {

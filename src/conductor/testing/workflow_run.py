@@ -129,7 +129,7 @@ class WorkflowRun:
         return self
 
     def skip_sleeps(self) -> WorkflowRun:
-        """Advance the clock to the end of each durable sleep or timeout, until the workflow ends or waits otherwise."""
+        """Advance the clock past each durable sleep or timeout, until the workflow ends or waits for something else."""
         while due_ms := [due for _, task in self._open_tasks() if (due := self._due_ms(task)) is not None]:
             self.skip(max(0, min(due_ms) - self._clock.wall_ms()) / 1000)
         return self

@@ -3,7 +3,7 @@
 The marks are in a file beside the journal, which is mapped into memory. Each function that is being called has a slot
 with the task's id, the time of the call and the worker's `poison_limit`. The thread that makes the call writes the slot
 before the call and clears it after the call. A store into mapped memory survives the death of the process, but perhaps
-not a power failure. It needs no system call and does not release the GIL.
+not a power failure. Such a store needs no system call and does not release the GIL.
 
 The first slot is a header with the task that is on probation (see `isolation`). A process that stops on request removes
 the file, so that no task is blamed. `process_deaths` reads the file of a dead process.

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 #: The longest wait for the answer to a heartbeat, however long the lease still lasts.
 MAX_TIMEOUT_S = 10.0
 
-#: Statuses with which a server rejects the body of a heartbeat, perhaps because of the progress in it. They say nothing
-#: about the lease.
+#: Statuses with which a server rejects the body of a heartbeat, perhaps because of the progress in it. These statuses
+#: say nothing about the lease.
 _REJECTED_BODY = frozenset({400, 413, 422})
 
 _UNKNOWN_TASK = "the server does not know the task any more"

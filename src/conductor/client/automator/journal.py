@@ -1,7 +1,7 @@
 """Keeps held tasks and unconfirmed reports on disk until their verdict.
 
-A journal file belongs to one server and one process, which holds a lock on it. It is a sequence of framed records
-(mark, length, checksum); reading it applies one record after the other. The tasks of a poll are added with one `write`,
+A journal file belongs to one server and one process, which holds a lock on it. The file is a sequence of framed records
+(mark, length, checksum). A reader applies one record after the other. The tasks of a poll are added with one `write`,
 which survives the death of the process. A report takes the place of its task, and is removed after its verdict. The
 reports and verdicts of one tick of the event loop share one `write`.
 
@@ -391,7 +391,7 @@ class Journal:
                 self._on_write_error(error)
 
     def redeliver(self, report: PendingReport, wait_s: float) -> None:
-        """Queue a report whose attempts have all failed. It is sent again in the background after `wait_s` seconds."""
+        """Queue a report whose attempts have all failed, to be sent again in the background after `wait_s` seconds."""
         self.undelivered.put_nowait((report, wait_s))
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Keeps the leases of running tasks: heartbeats, deadlines, and the loss of a lease.
 
-A lease counts from the moment the poll was sent, on the worker's own monotonic clock, so it can only end earlier here
-than on the server. One thread per process, the lease thread, watches deadlines and sends heartbeats over a connection
-of its own. If a task blocks the event loop, the other tasks therefore keep their leases.
+A lease counts from the moment the poll was sent, on the worker's own monotonic clock. The lease therefore never ends
+later at the worker than on the server. One thread per process, the lease thread, watches deadlines and sends heartbeats
+over a connection of its own. So if a task blocks the event loop, the other tasks keep their leases.
 """
 
 from __future__ import annotations

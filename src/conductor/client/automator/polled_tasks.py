@@ -41,7 +41,8 @@ _get_numbers = attrgetter(
 class Grant(NamedTuple):
     """A task that the server has granted.
 
-    Its lease counts from when the request was sent, which is never later than the start of the lease on the server.
+    The lease counts from the moment the request was sent, which is never later than the start of the lease on the
+    server.
     """
 
     task: Task

@@ -173,7 +173,8 @@ def _key(grant: Grant) -> tuple[str, str | None]:
 def _can_wait(grant: Grant) -> bool:
     """Return whether a task may wait for a slot.
 
-    Its timeouts must be at least `MIN_TIMEOUT_S`. A task that is only reported, not executed, does not wait.
+    The timeouts of the task must be at least `MIN_TIMEOUT_S`. A task that is only reported, not executed, does not
+    wait.
     """
     timeout_s = task_timeout_s(grant.task.task_definition)
     is_long_enough = timeout_s is None or timeout_s >= MIN_TIMEOUT_S

@@ -5,9 +5,9 @@ supervisor judges them immediately, because only the supervisor knows the exit s
 the next process with the same directory judges them.
 
 - A task whose function was not being called is requeued as never started: the delivery does not count.
-- If one function was being called, or one task was on probation (see `isolation`), that task is the culprit. Its
-  attempt is reported as FAILED with the exit status as the reason, and its retry policy decides what follows. After
-  `poison_limit` deaths it is reported as FAILED_WITH_TERMINAL_ERROR.
+- If one function was being called, or one task was on probation (see `isolation`), that task is the culprit. The
+  attempt is reported as FAILED with the exit status as the reason, and the task's retry policy decides what follows.
+  After `poison_limit` deaths it is reported as FAILED_WITH_TERMINAL_ERROR.
 - After the first death by a signal that may have come from outside (SIGKILL: an operator, the out-of-memory killer), or
   of an unknown cause, the culprit is only requeued, so that killing a worker once does not cost a task one of its
   retries.

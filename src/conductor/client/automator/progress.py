@@ -55,8 +55,8 @@ class ProgressTracker:
         self._sends_output = True
         #: Whether the last request with a line failed; only set with a Conductor server.
         self.has_failed = False
-        #: The number of lines that an unanswered heartbeat carried. They follow the lines that the server is known to
-        #: have.
+        #: The number of lines that an unanswered heartbeat carried. These lines follow the ones that the server is
+        #: known to have.
         self.doubtful_lines = 0
 
     @property

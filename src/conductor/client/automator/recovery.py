@@ -116,7 +116,7 @@ class Recovery:
 
 
 def main() -> None:
-    """Run the process that takes over journals. Its configuration comes from standard input."""
+    """Run the process that takes over journals. Read the configuration from standard input."""
     # Ctrl-C reaches the whole process group; the program decides when to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

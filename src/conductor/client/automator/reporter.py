@@ -266,7 +266,7 @@ class _ReportAttempts:
         return bool(self._result.suspended)
 
     def replace(self, report: PendingReport, small: PendingReport) -> PendingReport:
-        """Replace a report that the server does not accept by one that fails the task, and return the new report."""
+        """Replace a report that the server does not accept with one that fails the task. Return the new report."""
         self.is_replaced = True
         self._result = TaskResult.decode(small.body)
         logger.error("Task %s: %s", report.task_id, self._result.reason_for_incompletion)
@@ -386,7 +386,7 @@ _lease_decoder = msgspec.json.Decoder(_LeaseOfReport)
 
 
 def make_too_large_report(report: PendingReport, answer: ReportAnswer) -> PendingReport:
-    """Return the report that replaces one that is too large for the server. It ends the task with a terminal error."""
+    """Return the replacement for a report that is too large for the server: the task fails with a terminal error."""
     limit = "" if answer.max_body is None else f" of {answer.max_body} bytes"
     message = "" if answer.max_body is not None else f" (413: {answer.message})"
     return make_failed_report(
@@ -397,7 +397,7 @@ def make_too_large_report(report: PendingReport, answer: ReportAnswer) -> Pendin
 
 
 def make_failed_report(report: PendingReport, reason: str) -> PendingReport:
-    """Return the report that replaces one that the server does not accept. It ends the task with a terminal error."""
+    """Return the replacement for a report that the server does not accept: the task fails with a terminal error."""
     result = TaskResult(
         task_id=report.task_id,
         workflow_instance_id=report.workflow_instance_id,

@@ -93,7 +93,7 @@ class Session:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the asyncio task that uses the session was cancelled, perhaps with all others of the event loop."""
+        """Whether the asyncio task that uses the session was cancelled, for example at the end of the event loop."""
         return self._user is not None and self._user.cancelling() > 0
 
     async def __aenter__(self) -> Session:

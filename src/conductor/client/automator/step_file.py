@@ -171,7 +171,7 @@ class StepFile:
             raise StepTooLarge(f"this task has more than {MAX_STEPS_PER_TASK} steps")
 
     async def suspend(self, steps: list[Step]) -> tuple[list[Step], int]:
-        """Append the waits to the file. Return an empty list, and the seconds until the next delivery."""
+        """Append the waits to the file. Return no steps for the report, and the seconds until the next delivery."""
         if steps:
             await self.record(steps)
         now_ms = self._clock.wall_ms()

@@ -174,8 +174,8 @@ class WorkerProcess:
     def start(self) -> None:
         """Start the process, for the first time or again."""
         ours, theirs = self._context.Pipe()
-        # A forked child inherits the parent's ends of all pipes. It must close them, or its own pipe would stay open
-        # when the parent dies, and the child would not notice.
+        # A forked child inherits the parent's ends of all pipes. The child must close them. Otherwise its own pipe
+        # would stay open when the parent dies, and the child would not notice.
         register_after_fork(ours, Connection.close)
         process = self._context.Process(  # type: ignore[attr-defined]
             target=run_child, args=(self._spec, theirs), name=f"conductor-{self.name}", daemon=False
@@ -218,7 +218,7 @@ class WorkerProcess:
                 pass
 
     def kill(self) -> None:
-        """Kill the process. Its tasks are requeued, and none of them is blamed."""
+        """Kill the process. The tasks of the process are requeued, and none of them is blamed for the death."""
         if self.process is not None:
             self._was_killed = True
             self.process.kill()

@@ -177,7 +177,7 @@ class TokenManager:
 
 
 class _Pause:
-    """A pause between attempts. It lasts 2 s after the first failure and doubles with each further one, up to 60 s."""
+    """A pause between attempts: 2 s after the first failure, doubled with each further failure, up to 60 s."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

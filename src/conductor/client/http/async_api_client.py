@@ -111,7 +111,7 @@ class AsyncApiClient:
         Args:
             method: GET, POST, …
             path: The path below `configuration.host`, already quoted.
-            query: The query parameters. Those that are None are left out.
+            query: The query parameters. Parameters that are None are left out.
             body: The encoded body.
             timeout_s: Seconds for this call, in place of the Configuration's.
             content_type: The content type of the body.

@@ -59,5 +59,5 @@ class ProcessTelemetry:
             lag.observe(max(0.0, self._clock.monotonic() - asleep_at - BEAT_S))
 
     def close(self) -> None:
-        """Release the metric file. Its counts stay in the totals of the hub."""
+        """Release the metric file. The counts of this process stay in the totals of the hub."""
         self.collector.close()

@@ -102,7 +102,7 @@ _METRICS: tuple[Metric, ...] = (
 
 
 def _declare_histogram(summary: Metric) -> Metric:
-    """Declare the histogram of a summary. Its buckets can be summed over hosts; quantiles cannot."""
+    """Declare the histogram of a summary. Buckets can be summed over hosts; quantiles cannot."""
     stem, _, unit = summary.name.rpartition("_")
     if unit not in ("seconds", "bytes"):
         stem, unit = summary.name, "seconds"

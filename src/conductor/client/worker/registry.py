@@ -22,7 +22,7 @@ class DuplicateWorkerError(ValueError):
 
 
 def register(worker: Worker) -> None:
-    """Add a worker. It replaces an older version of the same function, as after a reload or in a notebook."""
+    """Add a worker. Replace an older version of the same function, as after a reload or in a notebook."""
     function = worker.execute_function
     key = (worker.task_definition_name, worker.domain)
     with _lock:
@@ -35,7 +35,7 @@ def register(worker: Worker) -> None:
 
 
 def list_workers() -> list[Worker]:
-    """Return the decorated workers in order. Of several for one task type and domain, return the last one."""
+    """Return the decorated workers in order; only the last one of several for the same task type and domain."""
     with _lock:
         return [workers[-1] for workers in _workers.values() if workers]
 
@@ -101,7 +101,7 @@ def find_worker_in_module(module: str, name: str, domain: str | None) -> Worker 
 
 
 def register_lifespan(function: UserFunction) -> None:
-    """Add a lifespan. It replaces an older version of the same function."""
+    """Add a lifespan. Replace an older version of the same function."""
     with _lock:
         _lifespans[_find_origin(function)] = function
 

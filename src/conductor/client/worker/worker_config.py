@@ -38,7 +38,7 @@ __all__ = [
 
 
 def process_worker_id() -> str:
-    """Return the worker id of this process. It changes after a fork."""
+    """Return the worker id of this process. A forked child gets a new id."""
     return _worker_id(os.getpid())
 
 
@@ -62,7 +62,7 @@ class WorkerOptions:
     )
     prefetch: int = option(
         0,
-        "Tasks that the worker may hold beyond `thread_count`, which wait for a slot. Only with a coordinator.",
+        "Number of tasks that may wait in the worker for a slot, beyond `thread_count`. Only with a coordinator.",
         minimum=0,
         maximum=1000,
     )
@@ -128,7 +128,7 @@ _process_option = functools.partial(option, per_worker=False)
 
 
 class ProcessOptions:
-    """The options of a process. They cannot be set for a single worker, neither by variables nor in code."""
+    """The options of a process. Neither variables nor code can set a process option for a single worker."""
 
     shutdown_grace_seconds: float = _process_option(
         25.0, "How long a stopping process waits for running tasks, in seconds.", minimum=0

@@ -99,7 +99,8 @@ def worker_task(
         if not callable(function):
             raise TypeError(f"@worker_task({task_definition_name!r}) decorates a function, got {function!r}")
         if "<locals>" in getattr(function, "__qualname__", ""):
-            # Annotations may name local classes of the enclosing function. They can only be found while it is running.
+            # Annotations may name local classes of the enclosing function. Such classes can only be found while that
+            # function is running.
             from conductor.client.worker.signature import read_signature
 
             read_signature(function)

@@ -133,7 +133,7 @@ class ConductorWorkflow:
         return self
 
     def timeout_seconds(self, timeout_seconds: int) -> Self:
-        """Set the timeout in seconds (default: 60). It ends the workflow only with the policy TIME_OUT_WORKFLOW."""
+        """Set the timeout in seconds (default: 60), which has an effect only with the policy TIME_OUT_WORKFLOW."""
         self._timeout_seconds = check_type(int, timeout_seconds, "timeout_seconds")
         return self
 
@@ -223,7 +223,7 @@ class ConductorWorkflow:
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def __rshift__(self, task: Any) -> Self:
-        """Add a step, a list of steps or of lists of steps as a fork, or a workflow as a sub-workflow."""
+        """Add a step. A list becomes a fork with one branch per element, and a workflow becomes a sub-workflow."""
         if isinstance(task, list):
             branches = [branch if isinstance(branch, list) else [branch] for branch in task]
             steps = [_check_step(step) for branch in branches for step in branch]
@@ -270,7 +270,7 @@ class ConductorWorkflow:
         return names | {name for step in self.steps() if isinstance(step, EachTask) for name in step.made_names}
 
     def _make_unused_name(self, stem: str) -> str:
-        """Return a reference name that no step of this workflow has. It is the same in every run of the program."""
+        """Return a reference name that no step of this workflow has. Every run of the program gets the same names."""
         taken = self.reference_names()
         return next(name for n in count(1) if (name := f"{stem}_{n}") not in taken)
 

@@ -1,4 +1,4 @@
-"""The parameters and the output of a step. They are checked when the workflow is built."""
+"""The parameters and the output of a step, which are checked when the workflow is built."""
 
 from __future__ import annotations
 

@@ -119,8 +119,8 @@ def make_worker_step(
 ) -> WorkerStep:
     """Make the step for a call of a decorated function, and add it to the innermost open block.
 
-    With `task_ref_name=` and without a block, the call has the form of conductor-python. Its inputs are not checked
-    here but by `workflow.validate()`.
+    With `task_ref_name=` and without a block, the call has the form of conductor-python. The inputs of such a step are
+    checked by `workflow.validate()`, not here.
 
     Args:
         function: The function.

@@ -58,7 +58,7 @@ MIN_BODY_BYTES = 4096
 
 
 class UnreadableTask(NamedTuple):
-    """A task of an answer that cannot be decoded. `ids` contains those of its ids that are readable."""
+    """A task of an answer that cannot be decoded. `ids` contains the ids that could be decoded."""
 
     ids: Task
     reason: str
@@ -311,7 +311,7 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
 
 @lru_cache(maxsize=1024)
 def _poll_path(tasktype: str, worker_id: str | None, domain: str | None, slots: int | None) -> str:
-    """Return the URL path of a poll without its count and timeout. It is cached, because a worker repeats its poll."""
+    """Return the URL path of a poll without count and timeout. It is cached, because a worker repeats its polls."""
     query = {name: value for name, value in (("workerid", worker_id), ("domain", domain)) if value}
     if slots is not None:
         query |= {SLOTS_QUERY: str(slots), CLIENT_QUERY: _CLIENT}

@@ -1,6 +1,6 @@
 """The classes that conductor-python generates from a server's API description, one row per endpoint.
 
-They keep its names and its order of parameters. New programs use `conductor.client.orkes_clients`.
+The classes keep conductor-python's names and order of parameters. New programs use `conductor.client.orkes_clients`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def generated(
     Args:
         method: GET, POST, PUT or DELETE.
         template: The path, with placeholders for its values.
-        parameters: The parameters as in a Python signature. Those after `*` are optional keywords.
+        parameters: The parameters as in a Python signature. Parameters after `*` are optional keywords.
         body: The parameter that is the body.
         as_text: The body is a text and not JSON.
         returns: The type of the answer. Without one, the answer is the decoded JSON or the text that the server sends.

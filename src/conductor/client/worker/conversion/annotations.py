@@ -188,7 +188,8 @@ class _Reader:
         read_fields = find_field_reader(cls)
         if read_fields is None:
             return OpaqueConverter(_format_type(annotation))
-        key = (cls, repr(arguments))  # `repr`, because arguments may contain metadata that is not hashable
+        # The `repr` is the key, because arguments may contain metadata that is not hashable.
+        key = (cls, repr(arguments))
         if key in self._inside:
             return self._inside[key]
         bound = _bind_type_variables(cls, [variables.get(a, a) for a in arguments])

@@ -1,6 +1,6 @@
 """Converters of classes with fields: dataclasses, attrs, named tuples, typed dicts, msgspec structs, pydantic models.
 
-A pydantic model is read by pydantic. Its fields are read here as well, because they give the schema.
+Pydantic itself reads pydantic models. Their fields are also read here, to write the schema.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class WorkflowExecutor:
         return self._definitions.update_workflow_def(workflow, overwrite is not False)
 
     def save_schedule(self, schedule: SaveScheduleRequest) -> None:
-        """Save a schedule. It replaces the one of the same name."""
+        """Save a schedule. A schedule of the same name is replaced."""
         self._schedules.save_schedule(schedule)
 
     def start_workflow(self, start_workflow_request: StartWorkflowRequest) -> str:
