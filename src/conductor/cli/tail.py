@@ -151,7 +151,7 @@ class WorkflowFollower:
             else:
                 view = await self._api.call_for(dict[str, Any], "GET", f"/view{path.split('?')[0]}?definition=false")
                 workflow, tasks = view["workflow"], view["tasks"]
-        except NotFoundException:  # removed in the meantime
+        except NotFoundException:  # the workflow was removed after it was listed
             del self._open[workflow_id]
             return []
         printed = self._open[workflow_id] = self._open.pop(workflow_id)  # move it to the end

@@ -384,7 +384,7 @@ async def _describe_unknown(api: AsyncApiClient, request: StartWorkflowRequest, 
     except ConductorError:
         return str(error.reason or error)
     versions = sorted(version for name, version in known if name == request.name)
-    if versions and request.version in (None, *versions):  # something else is unknown
+    if versions and request.version in (None, *versions):  # the 404 is about something else
         return str(error.reason or error)
     if versions:
         listed = ", ".join(map(str, versions))

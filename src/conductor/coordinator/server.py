@@ -213,7 +213,7 @@ class Coordinator:
     def _run(self, bound: socket.socket) -> None:
         try:
             run_event_loop(self._serve(bound))
-        except (Exception, SystemExit) as error:  # `start` or `serve` raises it to the caller
+        except (Exception, SystemExit) as error:  # `start` or `serve` raises this error
             self._failure = error
         finally:
             self._started.set()

@@ -52,7 +52,8 @@ def collect_fields(record: logging.LogRecord) -> dict[str, Any]:
 
 def current_trace_ids() -> dict[str, str]:
     """Return the ids of the current span; an empty dict without one."""
-    # Not imported, so that programs without OpenTelemetry do not load it. A program with a span has imported it.
+    # Do not import OpenTelemetry here, because programs without spans do not need it. A program with a span has
+    # imported it.
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return {}

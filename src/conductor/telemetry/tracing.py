@@ -74,7 +74,8 @@ def read_trace_id(traceparent: str) -> str:
 
 def current_traceparent() -> str | None:
     """Return the traceparent of the current span; None without one."""
-    # Not imported, so that programs without OpenTelemetry do not load it. A program with a span has imported it.
+    # Do not import OpenTelemetry here, because programs without spans do not need it. A program with a span has
+    # imported it.
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return None

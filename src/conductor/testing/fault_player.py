@@ -65,7 +65,8 @@ class FaultPlayer:
                 connection.reset()
             case HalfOpen(applied):
                 await self._apply_unanswered(request, applied)
-                await asyncio.get_running_loop().create_future()  # waits until the client disconnects
+                # Never answer. The disconnect of the client ends the wait.
+                await asyncio.get_running_loop().create_future()
 
     async def _apply_unanswered(self, request: Request, applied: bool) -> None:
         if applied:

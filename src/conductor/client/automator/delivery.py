@@ -256,7 +256,7 @@ class _AnswerBody(msgspec.Struct):
     status: int = 0
     verdict: str | None = None
     message: str | None = None
-    #: Decoded separately, so that an unreadable task does not affect the verdict.
+    #: The next task, undecoded. An unreadable task must not affect the verdict, so the task is decoded separately.
     next_task: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name=NEXT_TASK)
 
 

@@ -315,7 +315,7 @@ class Engine:
         self._recall_poll()
 
     def resume(self) -> None:
-        """Take tasks again."""
+        """Take tasks again after `pause`."""
         self.paused = self._poller.is_quiet = False
         self._changed.set()
 

@@ -110,7 +110,7 @@ class Executor:
         if run.is_suspended:
             try:
                 steps, callback_s = await run.suspend()
-            except Exception as failure:  # such as a full disk
+            except Exception as failure:  # for example, the disk is full
                 return self._make_outcome(None, failure, running)
             outcome = make_suspended_outcome(context, steps, callback_s)
             self._events.emit(TaskExecutionCompleted, *running.about, running.took_s * 1000, len(outcome.output))

@@ -62,7 +62,7 @@ class DeathRecord(msgspec.Struct, kw_only=True, frozen=True):
     #: How often the task was the culprit, and how often one of several suspects.
     deaths: int = 0
     suspicions: int = 0
-    #: How long its function had been running at the last death, in seconds, and how many functions were running.
+    #: For how many seconds the task's function had run at the last death, and how many functions were running then.
     ran_s: float = 0.0
     executing: int = 1
     cause: str = ""

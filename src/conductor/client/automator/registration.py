@@ -92,7 +92,7 @@ async def _register_schemas(
 
 
 def _wants_schemas(config: ResolvedConfig, configuration: Configuration) -> bool:
-    """Return the worker's option `register_schema`; if it is not set, that of the Configuration."""
+    """Return the option `register_schema` of the worker or, if the worker does not set it, of the Configuration."""
     is_set = config.source("register_schema") != "default"
     return config.register_schema if is_set else configuration.register_schema
 

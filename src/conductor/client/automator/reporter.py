@@ -116,7 +116,7 @@ class Reporter:
             if self._journal is not None:
                 self._journal.flush()
             await self._send_logs(more_logs, running)
-            if running.is_over():  # meanwhile
+            if running.is_over():  # the lease has ended while the lines were sent
                 attempts.on_lost()
                 return None
         asked_before = True
@@ -159,7 +159,7 @@ class Reporter:
             if attempt == 1:
                 await attempts.sync()
             is_last = delay_s is None or await self._wait(delay_s, attempt, failure)
-            if running.is_lost():  # meanwhile
+            if running.is_lost():  # the lease was lost during the wait
                 attempts.on_lost()
                 return None
             if is_last:

@@ -25,7 +25,7 @@ KILL_AFTER_S = 8.0
 END_NOW_S = 2.5
 #: If a successor ends before its workers poll, another one is started after this time.
 SUCCEED_AGAIN_S = 30.0
-#: At the end, the program waits at most this long for the recovery of the journals of killed processes.
+#: A program that ends waits at most this long for the recovery of the journals of killed processes.
 RECOVERY_S = 3.0
 
 

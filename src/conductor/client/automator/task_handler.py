@@ -165,7 +165,7 @@ class TaskHandler:
             on_retired=self._hub.record_process_retirement if self._hub else None,
         )
         self._supervisor.start()
-        # Not atexit, which does not run at the end of a process that multiprocessing has started.
+        # Use Finalize: atexit handlers do not run at the end of a process that multiprocessing has started.
         self._at_exit = Finalize(None, self._end_with_program, exitpriority=1)
 
     def _group_workers(self) -> dict[str, list[int]]:

@@ -123,7 +123,7 @@ class WorkerProcess:
         #: The connection to the process: orders are sent, and messages are received. None after the process has ended.
         self.connection: Connection | None = None
         self.restarts = 0
-        self.failures = 0  # ends in a row of processes that ran for less than `HEALTHY_S`
+        self.failures = 0  # how many processes in a row ended within `HEALTHY_S`
         self._policy = restarts or RestartPolicy()
         self._backoff = Backoff(self._policy.first_s, self._policy.cap_s, jitter=0.2)
         self._started_at = 0.0
@@ -144,7 +144,7 @@ class WorkerProcess:
         self.has_worked = False
         #: Why the workers cannot be set up; None if they can.
         self.start_error: str | None = None
-        #: When a successor is started; None if the process has not asked for one, or the successor is starting.
+        #: The time at which a successor is to be started; None if none was requested, or if the start has begun.
         self.succeed_at: float | None = None
         self._is_successor = False
 

@@ -30,7 +30,7 @@ UNREADABLE = (ValueError, RecursionError, OverflowError)
 
 #: The longest quotation of a body in an error message.
 MAX_QUOTED_CHARS = 300
-#: The title of a web page is searched in this many bytes from its start.
+#: The title of a web page is read only if it is within this many bytes from the start of the page.
 MAX_PAGE_BYTES = 4096
 
 

@@ -156,7 +156,7 @@ class MetricsDirectory:
                     has_ended = try_lock(file.fileno())
                     records = list(read_records(file.read()))
             except FileNotFoundError:
-                continue  # removed by another program
+                continue  # another program has removed the file
             if has_ended:
                 self._ended.add_ended(records)
                 path.unlink(missing_ok=True)
@@ -172,7 +172,7 @@ class MetricsDirectory:
                     if try_lock(file.fileno()):
                         _remove_files(self.path, lock.stem)
             except FileNotFoundError:
-                continue  # removed by another handler
+                continue  # another handler has removed the file
 
 
 def private_directory() -> Path:

@@ -76,7 +76,7 @@ class MetricsServer:
         return _make_response(report.ready, report.to_dict())
 
 
-#: Status, content type, body.
+#: An answer: its status, its content type and its body.
 _Response = tuple[HTTPStatus, str, bytes]
 
 

@@ -175,7 +175,7 @@ class Cases:
 
     @contextmanager
     def __call__(self, value: object) -> Iterator[None]:
-        """Add the steps for this value inside the block."""
+        """Open the block of the steps that run for this value."""
         name = _format_case(value)
         known = self._task._decision_cases
         if name in known:
@@ -190,7 +190,7 @@ class Cases:
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """Add the steps for all other values inside the block."""
+        """Open the block of the steps that run for all other values."""
         if self._task._default_case:
             raise WorkflowError(f"switch {self._task.task_reference_name!r} has two otherwise blocks")
         yield from self._steps(self._task._default_case, "otherwise")

@@ -62,7 +62,7 @@ class Connections:
         self.app = app
         self.open: set[Connection] = set()
         self._all_closed = asyncio.Event()
-        #: True if each connection is closed after its next answer.
+        #: True during a shutdown: each connection is then closed after its next answer.
         self.is_draining = False
 
     def accept(self) -> Connection:

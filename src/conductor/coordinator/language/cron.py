@@ -107,7 +107,7 @@ class Cron:
                 if found is None:
                     return None
                 found_s = at_s + int((found - local).total_seconds())
-            except (OverflowError, ValueError, OSError):  # beyond the range of dates
+            except (OverflowError, ValueError, OSError):  # the next due time is beyond the range of dates
                 return None
             if found_s < ends_s:
                 return found_s * 1000

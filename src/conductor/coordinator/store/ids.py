@@ -61,7 +61,7 @@ class Ids:
         """Return the lease number from a lease id, or None if this task never had that lease."""
         number, _, _ = lease_id.partition("-")
         try:
-            lease_no = int(number[:16], 16)  # cut, because an invalid id could have millions of digits
+            lease_no = int(number[:16], 16)  # parse only the first digits, because an invalid id could have millions
         except ValueError:
             return None
         known = lease_no > 0 and lease_no >> LEASE_BITS in self._lease_seals

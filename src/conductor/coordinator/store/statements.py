@@ -138,7 +138,7 @@ class Epoch(NamedTuple):
     """A start of a coordinator on the file; see `ids.py`."""
 
     number: int
-    #: The lowest keys that new rows could get after this start.
+    #: Lower bounds of the keys of rows that were created after this start.
     first_workflow: int
     first_task: int
     first_run: int

@@ -562,7 +562,7 @@ class Executions:
         self.act(tx, owner.pk, workflow_actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
 
     def _is_child_of(self, tx: Tx, child: WorkflowRow, parent: int) -> bool:
-        """Return whether `parent` started a workflow. False if it only shares the workflow by idempotency key."""
+        """Return whether `parent` started a workflow, rather than only sharing the workflow by its idempotency key."""
         task = get_task(tx, child.parent_task)
         return task is not None and task.workflow == parent
 

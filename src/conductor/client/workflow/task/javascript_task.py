@@ -18,7 +18,7 @@ class JavascriptTask(InlineTask):
         """Return the expression for the result of the script or a part of it."""
         return make_reference(self.task_reference_name, "output.result", json_path)
 
-    def evaluator_type(self, evaluator_type: str) -> Self:  # not a property, because conductor-python has a method
+    def evaluator_type(self, evaluator_type: str) -> Self:  # a method, as in conductor-python, not a property
         """Select the engine. The default is `graaljs`."""
         self.input_parameters["evaluatorType"] = evaluator_type
         return self
