@@ -72,8 +72,7 @@ def silent_server(configuration: Configuration, within_s: float, *, is_known: bo
 
 
 async def _check_unhealthy(configuration: Configuration) -> list[Finding]:
-    """Return the faults of a coordinator that cannot write. Polls of such a coordinator fail, but `/health` still
-    answers."""
+    """Return the faults of a coordinator that rejects polls because it cannot write. Its views still answer."""
     try:
         async with open_client(configuration) as api:
             overview = await api.call_for(dict[str, Any], "GET", "/view/overview")

@@ -30,9 +30,9 @@ from conductor.common.machine import run_event_loop
 from conductor.common.text import escape
 from conductor.protocol.statuses import TaskStatus
 
-#: A larger output is printed only with --json.
+#: The largest output that is printed without --json.
 MAX_SHOWN_BYTES = 100_000
-#: A larger output gets a warning. Conductor's default limit of a task's output is 3,072 KB.
+#: The largest output without a warning. Conductor's default limit of a task's output is 3,072 KB.
 LARGE_OUTPUT_BYTES = 3072 * 1024
 #: Task statuses with which the command exits with status 0.
 SUCCESSFUL = (TaskStatus.COMPLETED, TaskStatus.IN_PROGRESS)

@@ -42,7 +42,7 @@ class FoundWorkflows(NamedTuple):
     more: bool
     #: Number of all matches, if the server returns it.
     total: int | None = None
-    #: A note about the limits of a Conductor server's list.
+    #: A note for users about the limits of a Conductor server's list.
     limitation: str | None = None
 
 

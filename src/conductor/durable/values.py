@@ -17,7 +17,7 @@ from conductor.common.text import escape_surrogates
 from conductor.durable.errors import CallFailed, DurableError, StepFailed
 from conductor.protocol.steps import Step, StepError, StepKind, raw_bytes
 
-#: A longer message of an exception is cut. Larger arguments or attributes of an exception are not stored.
+#: Limits of a recorded exception: a longer message is cut, and larger arguments or attributes are not stored.
 MAX_MESSAGE_CHARS = 10_000
 MAX_DETAIL_BYTES = 64 * 1024
 

@@ -9,7 +9,7 @@ can invent a token.
 from __future__ import annotations
 
 LINEAGE_CHARS = 16
-#: Longer texts are not tokens.
+#: The maximum length of a token. A longer text is ignored.
 MAX_TOKEN_CHARS = 96
 
 

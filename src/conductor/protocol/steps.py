@@ -1,7 +1,7 @@
 """Durable steps as a worker and a coordinator exchange them.
 
 A worker records steps with a heartbeat (`steps` of the report) or with the report that suspends the task. A polled task
-carries the recorded steps of its line of attempts.
+carries the recorded steps of all its attempts.
 """
 
 from __future__ import annotations

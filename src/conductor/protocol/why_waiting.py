@@ -476,7 +476,7 @@ def format_duration(length_ms: float) -> str:
 
 
 def _format_time(at_ms: int, now_ms: int) -> str:
-    """Format a time of day in UTC, with the date if it is more than a day away, and the distance from now."""
+    """Format a time in UTC and how far away it is; include the date if the time is more than a day away."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     text = at.strftime("%H:%M:%S" if at_ms - now_ms < 86_400_000 else "%Y-%m-%d %H:%M")
     return f"{text} UTC ({'in ' + format_duration(at_ms - now_ms) if at_ms > now_ms else 'now'})"

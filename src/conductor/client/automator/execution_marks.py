@@ -35,7 +35,7 @@ _HEADER = struct.Struct("<4s54s")
 _MARK = b"CWE1"
 _ID_BYTES = 54
 _PAGE_BYTES = max(4096, mmap.ALLOCATIONGRANULARITY)
-#: A larger file was not written by this class.
+#: The maximum size of a file of this class. A larger file is not read.
 _MAX_BYTES = 16 << 20
 
 Slot = tuple[mmap.mmap, int]

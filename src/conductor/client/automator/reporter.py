@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 #: The status of a report that the key of the worker does not allow.
 _FORBIDDEN = 403
 
-#: A longer Retry-After is reduced to this time, because a waiting report occupies a slot.
+#: The longest Retry-After that is followed in full, because a waiting report occupies a slot.
 MAX_RETRY_AFTER_S = 60.0
 #: Waits between attempts are lengthened by up to this share, so that the workers of a fleet spread out.
 JITTER = 0.1

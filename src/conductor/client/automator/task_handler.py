@@ -335,6 +335,6 @@ class TaskHandler:
 
 
 def _format_created(worker: WorkerInterface) -> str:
-    make_call(worker)  # raises here, and not in the worker process, if the worker has no function
+    make_call(worker)  # a worker without a function raises here and not in its process
     kind = ("AsyncTaskRunner", "async") if runs_coroutine(worker) else ("TaskRunner", "sync")
     return "Created {} for {} worker: {}".format(*kind, worker.get_task_definition_name())

@@ -337,7 +337,7 @@ def longest_grace_s(configs: Sequence[ResolvedConfig]) -> float:
 
 
 def _make_task_logs(configs: list[ResolvedConfig], own_process: bool) -> AbstractContextManager[object]:
-    """Return a context that adds the task to log records: always in a worker process, otherwise on request."""
+    """Return a context that adds the task to log records, if `task_log_level` is set or in a worker process."""
     levels = [logging.getLevelName(config.task_log_level) for config in configs if config.task_log_level]
     if not levels and not own_process:
         return nullcontext()

@@ -49,7 +49,7 @@ from conductor.telemetry.exposition import DEFAULT_BUCKETS, Buckets
 
 logger = logging.getLogger(__name__)
 
-#: Longer label values are cut.
+#: The maximum length of a label value. Longer values are cut.
 LABEL_CHARS = 200
 
 CHUNK_BYTES = 128 * 1024

@@ -17,12 +17,12 @@ from itertools import accumulate
 #: Quantiles cover this many windows of `WINDOW_S` seconds. Values are still added to the newest window.
 WINDOWS = 6
 WINDOW_S = 60.0
-#: Longer texts are cut.
+#: The maximum length of a stored text. Longer texts are cut.
 TEXT_BYTES = 248
 
 #: Values up to this one are counted as zero. Seconds and bytes use the same buckets; in seconds it is a microsecond.
 SMALLEST = 1e-6
-#: Larger values are counted as this value: three centuries in seconds, or 10 GB in bytes.
+#: The largest value that a sketch distinguishes: three centuries in seconds, or 10 GB in bytes.
 LARGEST = 1e10
 _BUCKET_WIDTH = 1.04
 BUCKETS = math.ceil(math.log(LARGEST / SMALLEST) / math.log(_BUCKET_WIDTH)) + 2

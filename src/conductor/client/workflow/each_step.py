@@ -192,7 +192,7 @@ class EachTask(TaskInterface):
 
 
 class _Inputs:
-    """The inputs of a branch. The script computes those that depend on the element; the others are fixed."""
+    """The inputs of a branch. The script computes the inputs that depend on the element; the other inputs are fixed."""
 
     def __init__(self, ref: str, inputs: dict[str, Any]) -> None:
         self._item = f"{ref}.item"

@@ -22,7 +22,7 @@ class StartWorkflowRequest(Model, kw_only=True):
     """A workflow to start, and its input. `workflow_def` contains a definition that is not registered."""
 
     name: OrDefault[str] = sent_default(str)
-    #: None is the latest version.
+    #: The version of the definition; None is the latest.
     version: int | None = None
     correlation_id: str | None = None
     # A server rejects a null input, so the input is always sent.

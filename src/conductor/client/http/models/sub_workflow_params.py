@@ -7,7 +7,7 @@ class SubWorkflowParams(Model, kw_only=True):
     """The workflow that a SUB_WORKFLOW task starts."""
 
     name: str | None = None
-    #: None is the latest version.
+    #: The version of the definition; None is the latest.
     version: int | None = None
     task_to_domain: dict[str, str] | None = None
     idempotency_key: str | None = None

@@ -15,7 +15,7 @@ from conductor.client.worker.exception import NonRetryableException
 #: A JSON schema or a part of one, draft-07.
 Schema = dict[str, Any]
 
-#: Longer values are cut in error messages.
+#: The maximum length of a value in an error message. Longer values are cut.
 _MAX_VALUE_CHARS = 60
 
 
