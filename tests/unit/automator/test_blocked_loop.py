@@ -16,13 +16,15 @@ from conductor.client.automator.blocked_loop import LoopGuard
 
 
 class WarningSeen(logging.Handler):
-    """Sets an event at the first record."""
+    """Keeps the last record, and then sets an event."""
 
     def __init__(self) -> None:
         super().__init__()
         self.event = threading.Event()
+        self.message = ""
 
     def emit(self, record: logging.LogRecord) -> None:
+        self.message = record.getMessage()
         self.event.set()
 
 
@@ -40,7 +42,7 @@ def block_deep_inside_the_standard_library(release: queue.SimpleQueue[None]) -> 
 
 
 def test_the_first_line_names_the_users_function_below_a_deep_stack_u4_39(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(blocked_loop, "BLOCKED_LOOP_S", 0.2)
     release: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -66,7 +68,7 @@ def test_the_first_line_names_the_users_function_below_a_deep_stack_u4_39(
         asyncio.run(job())
     finally:
         blocked_loop.logger.removeHandler(seen)
-    first_line = caplog.messages[0].splitlines()[0]
+    first_line = seen.message.splitlines()[0]
     assert f"block_deep_inside_the_standard_library() ({__file__}:" in first_line
     assert "automator" not in first_line.replace(__file__, "")
 
@@ -78,3 +80,10 @@ def test_without_user_code_no_code_of_the_sdk_is_named_u4_39(caplog: pytest.LogC
     asyncio.run(report())
     (message,) = caplog.messages
     assert message.startswith("The event loop has been blocked for 2 s, but no user code was found on its stack")
+
+
+def test_the_program_that_started_the_loop_does_not_block_it_u4_39() -> None:
+    async def look() -> list[str]:
+        return [frame.name for frame in LoopGuard()._find_user_frames()]
+
+    assert asyncio.run(look())[:1] == ["look"], "no frame of pytest, and not the function of this test"

@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 BLOCKED_LOOP_S = 2.0
 #: The number of looks at the stack of the loop in this time.
 LOOKS = 4
+#: The functions of an event loop below which its callbacks run.
+_LOOP_FUNCTIONS = ("run_until_complete", "run_forever", "_run_once")
 #: Where the code of this package, of the standard library and of installed packages is.
 _OTHER_CODE = (
     "<frozen ",
@@ -72,6 +74,9 @@ class LoopGuard:
         """Return the frames of the loop's thread from the first one of the user's code on."""
         frame = sys._current_frames().get(self._thread_id)
         stack = list(traceback.extract_stack(frame)) if frame else []
+        # Code outside the loop, such as the program that started it, does not block it.
+        inside = max((at + 1 for at, one in enumerate(stack) if one.name in _LOOP_FUNCTIONS), default=0)
+        stack = stack[inside:]
         first = next((at for at, one in enumerate(stack) if not one.filename.startswith(_OTHER_CODE)), len(stack))
         return stack[first:]
 
