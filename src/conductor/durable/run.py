@@ -187,7 +187,7 @@ class DurableRun:
                 if known.state is StepState.FAILED:
                     raise self._note_error(key, make_error(known))
                 return decode_result(known.result_json, function, known.key)
-            while self._failures or self._new_waits or self._flushing is not None:
+            while self._has_unrecorded():
                 yield Do(self._flush)
             new = Step(name=name, number=key[1], fingerprint=fingerprint, started_at=_now_ms())
             call = Call(function, args, kwargs, options.timeout_s, new.key)
@@ -300,8 +300,8 @@ class DurableRun:
         if isinstance(error, TaskCancelled):
             return
         with self._lock:
-            if self._is_closed:
-                return  # the attempt has ended, and its running steps were cancelled
+            if self.is_suspended or self._is_closed:
+                return  # the attempt ends, and its running steps were cancelled
             step.state, step.error = StepState.FAILED, encode_error(error)
             self._failures.append(step)
             self._errors[step.name, step.number] = error
@@ -310,6 +310,10 @@ class DurableRun:
         with self._lock:
             self._errors[key] = error
         return error
+
+    def _has_unrecorded(self) -> bool:
+        is_flushing = self._flushing is not None and not self._flushing.done()
+        return bool(self._failures or self._new_waits or is_flushing)
 
     def _take_unrecorded(self) -> list[Step]:
         with self._lock:
@@ -371,16 +375,12 @@ class DurableRun:
 
     async def _flush(self) -> None:
         """Record failures and waits. All branches wait for the same request, so that none continues before it."""
-        if self._flushing is None:
+        if self._flushing is None or self._flushing.done():
             steps = self._take_unrecorded()
             if not steps:
                 return
             self._flushing = asyncio.ensure_future(self._store.record(steps))
-            self._flushing.add_done_callback(self._end_flush)
         await self._finish(self._flushing)
-
-    def _end_flush(self, _flushing: asyncio.Future[None]) -> None:
-        self._flushing = None
 
     async def _finish(self, recording: asyncio.Future[None]) -> None:
         """Wait for a record. If the program cancels the branch, raise the cancellation after the record.

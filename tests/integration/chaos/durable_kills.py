@@ -10,6 +10,7 @@ import asyncio
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -36,8 +37,11 @@ WORKFLOWS_AT_ONCE = 5
 #: The attacker waits up to this long between two kills.
 LONGEST_LIFE_S = 2.0
 SLEEP_S = 1.0
-#: A wait may end this much later than its time, if nothing was killed meanwhile.
+#: A wait may end this much later than its time.
 MAX_LATE_S = 2.0
+#: Each kill since the end of the wait allows this much more: the lease of a killed worker must expire, and the killed
+#: process starts again.
+LEASE_S, RESTART_S = 5, 5.0
 STUCK_S = 240.0
 ROOT = Path(__file__).parents[3]
 
@@ -135,19 +139,26 @@ class Found:
         return wrong + self._find_late()
 
     def _find_late(self) -> list[str]:
-        """Return the sleeps that ended late although nothing was killed between their end and the next line."""
+        """Return the sleeps that ended later than the kills since their end explain."""
+        return [
+            f"the sleep {name} ended {late_s:.1f} s late, with {kills} kills since its end"
+            for name, late_s, kills in self._list_delays()
+            if late_s > MAX_LATE_S + kills * (LEASE_S + RESTART_S)
+        ]
+
+    def _list_delays(self) -> list[tuple[str, float, int]]:
+        """Return the name of each sleep, how late it ended, and the number of kills that may have delayed it."""
         kills = [line["at_ns"] for line in self.lines if line["kind"] == "kill"]
         first: dict[str, dict[str, Any]] = {}
         for line in self.lines:
             if line["kind"] == "woken":
                 first.setdefault(line["first"], line)
-        late = []
-        for line in first.values():
-            # A restart takes a while, so a kill up to this long before the end counts, too.
-            since_ns = line["at_ns"] - int((line["late_s"] + 4 * MAX_LATE_S) * 1e9)
-            if line["late_s"] > MAX_LATE_S and not any(since_ns <= at <= line["at_ns"] for at in kills):
-                late.append(f"the sleep {line['first']} ended {line['late_s']:.1f} s late")
-        return late
+        found = []
+        for name, line in first.items():
+            # A process that was killed just before the end of the sleep may still be starting.
+            since_ns = line["at_ns"] - int((line["late_s"] + RESTART_S) * 1e9)
+            found.append((name, line["late_s"], sum(since_ns <= at <= line["at_ns"] for at in kills)))
+        return found
 
     def report(self) -> str:
         """Return the figures of the run."""
@@ -158,7 +169,22 @@ class Found:
         again = sum(times - 1 for times in ran.values())
         return (
             f"kills {self.kills}, workflows {len(self.workflows)}, steps {len(ran)}, "
-            f"steps that ran again because their record was not answered {again}"
+            f"steps that ran again because their record was not answered {again}\n"
+            f"{self._describe_delays()}"
+        )
+
+    def _describe_delays(self) -> str:
+        delays = self._list_delays()
+        late_s = sorted(late_s for _, late_s, _ in delays)
+        if len(late_s) < 2:
+            return "no sleep has ended"
+        quantiles = statistics.quantiles(late_s, n=100)
+        calm = sorted(late_s for _, late_s, kills in delays if not kills)
+        return (
+            f"sleeps {len(late_s)}, late: p50 {quantiles[49]:.1f} s, p95 {quantiles[94]:.1f} s, "
+            f"max {late_s[-1]:.1f} s; "
+            f"more than {MAX_LATE_S:g} s late {sum(one > MAX_LATE_S for one in late_s)}; "
+            f"without a kill since {RESTART_S:g} s before their end {len(calm)}, max {max(calm, default=0):.1f} s"
         )
 
 
@@ -203,7 +229,7 @@ def run(directory: Path, kills: int, seed: int, tell: Callable[[str], None] = la
 
 def _define(api: httpx.Client) -> None:
     names = ("durable_program", "durable_child")
-    common = {"responseTimeoutSeconds": 5, "retryDelaySeconds": 0, "retryCount": 1000}
+    common = {"responseTimeoutSeconds": LEASE_S, "retryDelaySeconds": 0, "retryCount": 1000}
     _insist(api, "POST", "/metadata/taskdefs", json=[{"name": name, **common} for name in names])
     for name in names:
         task = {"name": name, "taskReferenceName": "t", "inputParameters": {"n": "${workflow.input.n}"}}

@@ -91,6 +91,47 @@ def test_a_worker_is_killed_between_two_lines(run_workflow: Any, kill_worker: Wo
     assert len(run.execution.tasks) == 1  # a death is not a failed attempt
 
 
+def test_branches_that_meet_the_record_of_a_failure_continue_after_it() -> None:
+    async def refuse() -> None:
+        raise Refused
+
+    async def fail_and_continue() -> int:
+        with pytest.raises(Refused):
+            await durable.step(refuse)
+        return await durable.step(double, 1, name="after")
+
+    async def double(number: int) -> int:
+        return 2 * number
+
+    async def count(rounds: int) -> int:
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        return await durable.step(double, rounds, name=f"step-{rounds}")
+
+    async def program() -> list[int]:
+        return await asyncio.gather(fail_and_continue(), *map(count, range(20)))
+
+    assert asyncio.run(run_to_end(program, MemorySteps())) == [2, *range(0, 40, 2)]
+
+
+def test_a_killed_worker_records_no_cancellation_of_other_branches(kill_worker: WorkerKiller) -> None:
+    calls: list[str] = []
+
+    async def charge() -> None:
+        calls.append("charge")
+        await asyncio.sleep(0.01)
+
+    async def program() -> int:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(durable.step(calls.append, "reserve", name="reserve"))
+            group.create_task(durable.step(charge))
+        return len(calls)
+
+    kill_worker.after_step(1)
+    assert asyncio.run(run_to_end(program, MemorySteps())) == 3
+    assert sorted(calls) == ["charge", "charge", "reserve"]
+
+
 # -- random programs --------------------------------------------------------------------------------------------------
 
 
