@@ -4,7 +4,7 @@ The suite (`make bench`), in the order of its table: throughput, counts, starts,
 Each has `measure(run)`. The others have `main()` and are run by name: path (how many files and frames a task crosses),
 compared (a program of ten workers, and the same under conductor-python), chaos_comparison, conversion_cost,
 audit_cost, journal_cost, metrics_cost, progress_cost, durable_steps (20 steps of a task in a row, beside DBOS),
-tracing_cost, worker_memory.
+durable_sleepers (10,000 sleeping functions, and how late they wake up), tracing_cost, worker_memory.
 
 Shared modules: `_run` (rounds and turns), `_rivals` (the contestants), `_server` (a coordinator and a cheap client),
 `_processes` (CPU and memory of programs), `_figures` (medians, spread, ratios), `_publish` (the results).

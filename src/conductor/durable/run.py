@@ -452,7 +452,9 @@ class DurableRun:
                 return
             self._is_settling = False
             waits = [wait for wait in self._waits.values() if wait.step.kind is not StepKind.STEP]
-            if self._active or not waits or self._is_closed:
+            if self._is_closed:
+                return
+            if self._active or not waits:
                 if self._new_waits:  # another branch runs: record the waits now, because they begin now
                     self._spawn_flush()
                 return
@@ -495,6 +497,8 @@ class DurableRun:
 
     async def suspend(self) -> tuple[list[Step], int]:
         """Return the steps that the report of the suspended task records, and the seconds until its next delivery."""
+        if self._flushing is not None:  # the report ends the lease, so it must not overtake a record in flight
+            await asyncio.wait([self._flushing])
         return await self._store.suspend(self._take_unrecorded())
 
     def forget_failures(self, error: BaseException) -> list[StepKey]:

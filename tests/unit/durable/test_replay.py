@@ -17,8 +17,9 @@ from conductor.client.worker.worker import Worker
 from conductor.client.workflow import ConductorWorkflow
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.durable import sync as blocking
+from conductor.protocol.steps import Step
 from conductor.testing import check_replay
-from conductor.testing.replay import MemorySteps, WorkerKiller, install_killer, run_to_end
+from conductor.testing.replay import MemorySteps, WorkerKiller, install_killer, run_once, run_to_end
 
 
 def double(number: int) -> int:
@@ -112,6 +113,42 @@ def test_branches_that_meet_the_record_of_a_failure_continue_after_it() -> None:
         return await asyncio.gather(fail_and_continue(), *map(count, range(20)))
 
     assert asyncio.run(run_to_end(program, MemorySteps())) == [2, *range(0, 40, 2)]
+
+
+def test_the_report_that_suspends_a_task_does_not_overtake_a_record() -> None:
+    class SlowSteps(MemorySteps):
+        async def record(self, steps: list[Step]) -> None:
+            begun.set()
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not suspended, "the lease has ended"
+            await super().record(steps)
+
+        async def suspend(self, steps: list[Step]) -> tuple[list[Step], int]:
+            suspended.append(1)
+            return [], 0
+
+    suspended: list[int] = []
+    begun = asyncio.Event()
+    store = SlowSteps()
+
+    async def work() -> None:
+        while not begun.is_set():  # until the record of the sleep has begun
+            await asyncio.sleep(0)
+        raise Refused
+
+    async def program() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(refuse_and_wait())
+            group.create_task(durable.sleep(days=1))
+
+    async def refuse_and_wait() -> None:
+        with pytest.raises(Refused):
+            await durable.step(work)
+        await durable.wait_for("approval")
+
+    asyncio.run(run_once(program, store))
+    assert ("sleep", 1) in store.steps
 
 
 def test_a_killed_worker_records_no_cancellation_of_other_branches(kill_worker: WorkerKiller) -> None:
