@@ -22,7 +22,7 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """A group that lists its commands by purpose. Each first line of help is printed in full."""
+    """A group that lists its commands by purpose, each with the whole first paragraph of its help."""
 
     #: Title of a section → its commands.
     sections: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -30,7 +30,7 @@ class PlainGroup(TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         for title, names in _complete(self.sections, self.list_commands(ctx)).items():
             with formatter.section(title):
-                formatter.write_dl([(name, _first_line(self.commands[name])) for name in names])
+                formatter.write_dl([(name, _first_paragraph(self.commands[name])) for name in names])
         _write_parameters(self.get_params(ctx), formatter)
 
 
@@ -46,7 +46,7 @@ def _complete(sections: Mapping[str, Sequence[str]], names: Sequence[str]) -> di
     return {title: found for title, found in listed.items() if found}
 
 
-def _first_line(command: Any) -> str:
+def _first_paragraph(command: Any) -> str:
     return " ".join((command.help or "").partition("\n\n")[0].split())
 
 

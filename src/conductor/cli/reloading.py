@@ -133,7 +133,7 @@ class Reloader:
     def __init__(
         self, terminal: Path, url: str, modules: Sequence[str], *, show_traceback: bool, import_limit_s: float
     ) -> None:
-        #: The lock file of the debuggers; its holder may use the terminal.
+        #: The file that `breakpoint()` locks in the worker processes, so that one debugger at a time uses the terminal.
         self._terminal = terminal
         self._url = url
         self._modules = list(modules)

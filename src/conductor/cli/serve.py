@@ -111,7 +111,8 @@ def serve(
         typer.Option(
             min=0.01,
             metavar="SECONDS",
-            help="How often changes are copied. (default: 0.25 to a directory, 1 to other storage)",
+            help="Interval between two copies of the changes, in seconds. "
+            "(default: 0.25 for a directory, 1 for other storage)",
             show_default=False,
         ),
     ] = None,

@@ -36,7 +36,7 @@ from conductor.protocol.why_waiting import (
 #: At most this many open tasks are explained; more would repeat the same reasons.
 MAX_OPEN_TASKS = 200
 _FAILED = (TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT)
-#: Facts that the REST API of a Conductor server does not have.
+#: Shown with a running workflow of a Conductor server, because only a coordinator returns these facts.
 LIMITATION = (
     "A Conductor server does not report whether the worker of a task is alive, "
     "nor whether a rate or concurrency limit holds a task back"

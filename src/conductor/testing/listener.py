@@ -14,7 +14,7 @@ from weakref import WeakSet
 from conductor.testing.http11 import RawRequest, StubConnection
 from conductor.testing.ports import free_port
 
-#: A start or stop that takes longer than this fails, in real seconds.
+#: A start or stop raises `TimeoutError` after this many seconds of real time.
 _START_STOP_TIMEOUT_S = 10.0
 #: asyncio creates the protocol object of an accepted socket within this many iterations of the event loop.
 _LOOP_ITERATIONS_TO_ACCEPT = 5

@@ -418,7 +418,7 @@ class TestSchedules:
             w.validate()
         with workflow("w", cron="0 0 2 * * *", inputs={"day": str}) as w:
             notify(to=w.input("day"))
-        with pytest.raises(WorkflowError, match="a schedule has no input 'day': give it a default"):
+        with pytest.raises(WorkflowError, match="passes no value for the input 'day': set a default"):
             w.to_schedule()
 
 

@@ -47,7 +47,11 @@ class AsyncTaskRunner:
         await self._group.run()
 
     async def run_once(self) -> int:
-        """Poll once, and carry the tasks to their verdicts. Return the number of tasks; never raise."""
+        """Poll once, execute the tasks, and wait until each has its verdict. Never raise.
+
+        Returns:
+            The number of tasks.
+        """
         try:
             return await self._new_group().run_once()
         except Exception as error:

@@ -70,7 +70,7 @@ class Engine:
         self._running: set[RunningTask] = set()
         #: The number of running tasks whose function has returned.
         self._reporting = 0
-        #: Answers to reports in this tick of the event loop that contain a next task.
+        #: Answers to reports that contain a next task. Those of one tick of the event loop are accepted together.
         self._answers_with_task: list[ReportAnswer] = []
         self._prefetched = PrefetchQueue(config, session, self._changed.set)
         self._background: set[asyncio.Task[None]] = set()
@@ -120,7 +120,7 @@ class Engine:
             await self._poll_or_wait()
 
     async def run_once(self) -> int:
-        """Poll once, and carry the tasks to their verdicts. Return the number of tasks."""
+        """Poll once, execute the tasks, and wait until each has its verdict. Return the number of tasks."""
         grants = [] if self.paused else await self._poller.poll(self.config.thread_count)
         await asyncio.gather(*self._accept(grants))
         return len(grants)

@@ -62,7 +62,8 @@ class PendingReport(msgspec.Struct, frozen=True):
     #: Whether the server granted a lease. Such a server decides itself about late reports.
     leased: bool = False
     workflow_instance_id: str = ""
-    #: When a report about a task of a dead process becomes useless, in epoch milliseconds; None for a result.
+    #: For a report about a task that its process did not finish: when the lease of the task ends, in epoch
+    #: milliseconds. After that, the report is useless. None for the report of a result.
     until_ms: int | None = None
 
     @property

@@ -122,7 +122,7 @@ def _describe(task: Task, problem: str) -> str:
 
 def _join(rejected: list[str]) -> str:
     more = f"; and {len(rejected) - MAX_NAMED} more" if len(rejected) > MAX_NAMED else ""
-    return f"tasks that are not executed: {'; '.join(rejected[:MAX_NAMED])}{more}"
+    return f"{'; '.join(rejected[:MAX_NAMED])}{more}"
 
 
 def _fail(problem: str, context: TaskContext) -> TaskOutcome:

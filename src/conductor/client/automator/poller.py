@@ -155,10 +155,10 @@ class Poller:
             self._session.learn(polled.features, polled.max_body)
         grants, rejected = read_grants(polled, self._task_type, count, sent_at)
         if rejected and not grants:
-            self._on_failed(MalformedAnswer(rejected), took)
+            self._on_failed(MalformedAnswer(f"the answer has only tasks that are not executed: {rejected}"), took)
             return []
         if rejected:
-            logger.warning("Poll for '%s' returned %s", self._task_type, rejected)
+            logger.warning("Poll for '%s' returned tasks that are not executed: %s", self._task_type, rejected)
         self._on_answer(len(grants), took)
         return grants
 
@@ -231,7 +231,11 @@ class Poller:
             grants, rejected = read_grants(polled, self._task_type, len(group), sent_at)
             granted += grants
             if rejected:
-                logger.warning("Answers to reports for '%s' contained %s", self._task_type, rejected)
+                logger.warning(
+                    "Answers to reports of '%s' tasks contain next tasks that are not executed: %s",
+                    self._task_type,
+                    rejected,
+                )
         return granted
 
 

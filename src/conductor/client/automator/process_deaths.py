@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 #: The suffix of the files with the records of culprits and suspects.
 SUFFIX = ".deaths"
-#: Signals that people and systems send to processes. Other signals and exit statuses come from the process itself.
+#: Signals that users, the kernel or a service manager send. The process itself causes other signals and exit statuses.
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 _MAX_RECORD_BYTES = 64 << 10
 
@@ -67,7 +67,7 @@ class DeathRecord(msgspec.Struct, kw_only=True, frozen=True):
     executing: int = 1
     cause: str = ""
     at_ms: int = 0
-    #: Whether the last death was by a signal that people and systems send, or of an unknown cause.
+    #: Whether the cause of the last death may be outside the process: a signal of `_FROM_OUTSIDE`, or unknown.
     may_be_from_outside: bool = False
     #: Whether the task has reached its `poison_limit`. If it is retried by hand, its deaths count from zero.
     is_over: bool = False

@@ -160,7 +160,7 @@ class StepRecorder:
 
 
 def _size(step: Step) -> int:
-    """Return the bytes of a step as the coordinator counts them."""
+    """Return the size of a step in bytes, computed as the coordinator does."""
     error = 0 if step.error is None else len(encode(step.error))
     result = 0 if step.state is StepState.WAITING else len(step.result_json)
     return len(step.name) + len(step.fingerprint) + result + error

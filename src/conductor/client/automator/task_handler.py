@@ -190,7 +190,7 @@ class TaskHandler:
         created = "\n".join(map(_format_created, workers))
         if self.configuration.logs_worker_options:
             logger.info("%s", created)
-        # If the program shows no logs, the worker process logs `created` instead.
+        # If this process does not show INFO logs, the worker process logs the text of `created`.
         is_shown = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
         is_logged = is_shown or not self.configuration.logs_worker_options
         spec = ChildSpec(

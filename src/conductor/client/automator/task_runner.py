@@ -52,7 +52,7 @@ class TaskRunner:
         run_event_loop(self._run())
 
     def run_once(self) -> int:
-        """Poll once, and carry the tasks to their verdicts. Return the number of tasks."""
+        """Poll once, execute the tasks, and wait until each has its verdict. Return the number of tasks."""
         return run_event_loop(self._new_group().run_once())
 
     def stop(self) -> None:

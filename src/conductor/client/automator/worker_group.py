@@ -166,7 +166,7 @@ class WorkerGroup:
         await asyncio.gather(*(self._finish(*pair) for pair in zip(self.engines, running, strict=True)))
 
     async def run_once(self) -> int:
-        """Poll once for every worker, and carry the tasks to their verdicts. Return the number of tasks."""
+        """Poll once per worker, execute the tasks, and wait until each has its verdict. Return the number of tasks."""
         with self._logs, self._serve_metrics():
             async with self._resources, self._open_session() as session:
                 self._make_engines(session)

@@ -41,12 +41,13 @@ READY_S = 20.0
 
 
 def is_loading_main() -> bool:
-    """Return whether this worker process is importing the user's script, which must not start processes meanwhile.
+    """Return whether this worker process is still importing the user's script.
 
-    This is also true in a process that such a script forks: there the script's module is not yet the main module.
+    The script must not start worker processes during this import.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         return True
+    # A process that the script forks during the import has no `_inheriting`. There, the script is not `__main__` yet.
     loaded = sys.modules.get("__mp_main__")
     return loaded is not None and loaded is not sys.modules.get("__main__")
 

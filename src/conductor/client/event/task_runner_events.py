@@ -110,7 +110,11 @@ class TaskUpdateFailure:
 
 @dataclass(frozen=True, slots=True)
 class TaskUpdateRetried:
-    """An attempt to report a result failed. `delay_s` is the longest wait for the next one; None after the last one."""
+    """An attempt to report a result failed.
+
+    Attributes:
+        delay_s: The longest wait before the next attempt; None after the last attempt.
+    """
 
     task_type: str
     task_id: str

@@ -10,7 +10,7 @@ C = TypeVar("C", bound=type)
 
 
 def api_exception_handler(function: F) -> F:
-    """Return the function unchanged."""
+    """Return the function unchanged, because the clients already raise `ApiException`."""
     return function
 
 

@@ -283,7 +283,10 @@ def find_unknown_variables(env: Mapping[str, str], worker_names: Iterable[str]) 
 
 
 def format_start_line(config: ResolvedConfig, name: str, pid: int) -> str:
-    """Return the line that a worker logs at its start. Coordinators get heartbeats even with `lease_extend=false`."""
+    """Return the line that a worker logs at its start.
+
+    The line shows the option `lease_extend`. A worker sends heartbeats to a coordinator even if the option is false.
+    """
     domain = f"domain={config.domain}, " if config.domain else ""
     return (
         f"Conductor Worker[name={name}, pid={pid}, status={'paused' if config.paused else 'active'}, "

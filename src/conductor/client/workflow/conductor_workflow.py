@@ -325,8 +325,8 @@ class ConductorWorkflow:
         missing = [name for name in required if name not in self._input_template]
         if missing:
             raise WorkflowError(
-                f"workflow {self.name!r} has a cron expression, but a schedule has no input "
-                f"{' and '.join(map(repr, missing))}: give it a default with workflow_input(...)"
+                f"workflow {self.name!r} has a cron expression, but its schedule passes no value for the input "
+                f"{' and '.join(map(repr, missing))}: set a default with workflow_input(...)"
             )
         return self._cron.make_schedule(self.name, self.version)
 

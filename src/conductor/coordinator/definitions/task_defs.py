@@ -196,7 +196,7 @@ def get_task_type_pk(tx: Tx, name: str, embedded: TaskDef | None = None) -> int:
         tx.define(ADD_TASK_TYPE, name)
         row = tx.cached_first(TASK_TYPE, name)
     if row is None:
-        raise LookupError(f"task type {name!r} was not added")
+        raise LookupError(f"task type {name!r} is not in the database, although it was just added")
     if embedded is not None and row.definition is None and row[2:] != _limits(embedded):
         tx.define(SET_TASK_TYPE_LIMITS, *_limits(embedded), row.pk)
     return row.pk
@@ -208,5 +208,5 @@ def _get_queue_pk(tx: Tx, task_type: int, domain: str) -> int:
         tx.define(ADD_QUEUE, task_type, domain)
         pk = tx.cached_first(QUEUE, task_type, domain)
     if pk is None:
-        raise LookupError(f"the queue of task type {task_type} was not added")
+        raise LookupError(f"the queue of task type {task_type} is not in the database, although it was just added")
     return pk

@@ -171,7 +171,7 @@ class _Parser:
     def expect(self, *texts: str) -> None:
         for text in texts:
             if self.accept(text) is None:
-                raise self.problem(f"'{text}' expected")
+                raise self.problem(f"'{text}' is expected")
 
     def problem(self, what: str = "not understood") -> EngineNeeded:
         found = self.text[self.token.at : self.token.at + 30] or "the end"
@@ -288,7 +288,7 @@ class _Parser:
         while True:
             if self.accept("."):
                 if self.token.kind != "name":
-                    raise self.problem("name expected")
+                    raise self.problem("a name is expected")
                 key: Evaluate = _constant(self.token.text)
                 self.position += 1
             elif self.accept("["):

@@ -148,7 +148,10 @@ class _Union(Fork):
         return [found for step in self.steps if (found := _child(value, step)) is not MISSING]
 
     def as_last_step(self) -> Step:
-        """Return the step for the end of a path, where several keys select one object with these keys."""
+        """Return the step that replaces this one at the end of a path.
+
+        There, `['a','b']` returns one object with the keys `a` and `b`. Indexes return a list, as anywhere in a path.
+        """
         names = [step for step in self.steps if isinstance(step, str)]
 
         def pick(value: Json) -> Json:
@@ -343,7 +346,7 @@ class _FilterParser:
 
     def expect(self, text: str) -> None:
         if self.accept(text) is None:
-            raise self.problem(f"'{text}' expected")
+            raise self.problem(f"'{text}' is expected")
 
     def problem(self, why: str) -> ExpressionError:
         return _syntax_error(self.text, self.at, f"{why} in a filter")
@@ -384,7 +387,7 @@ class _FilterParser:
             raise self.problem("regular expressions are not supported")
         if sign is None:
             if not is_path:
-                raise self.problem("a comparison expected")
+                raise self.problem("a comparison such as @.x == 1 is expected")
             return lambda value, _: left(value) is not MISSING
         right = self.parse_operand_path() if self.accept("@") else self.parse_literal()
         compare = _COMPARISONS[sign]
@@ -402,7 +405,7 @@ class _FilterParser:
         while self.at < len(self.text) and self.text[self.at] in ".[":
             step, end = _parse_step(self.text, self.at, _NAME_IN_FILTER)
             if isinstance(step, Fork) or (isinstance(step, Function) and step.visits_elements):
-                raise self.problem("names, indexes, .length(), .first() and .last() expected after @")
+                raise self.problem("names, indexes, .length(), .first() and .last() are allowed after @")
             steps.append(step)
             self.at = end
         self.terms += len(steps) // 10
@@ -427,7 +430,7 @@ class _FilterParser:
             return lambda _: items
         found = _TOKEN.match(self.text, self.at)
         if found is None or found.lastgroup == "sign" or (found["word"] and found["word"] not in _WORDS):
-            raise self.problem("a path @.x, a number, a 'text', true, false or null expected")
+            raise self.problem("a path @.x, a number, a 'text', true, false or null is expected")
         self.at = found.end()
         value: Json
         if number := found["number"]:

@@ -46,6 +46,6 @@ class Cipher:
             return self._aes.decrypt(stored[:_NONCE_BYTES], stored[_NONCE_BYTES:], name.encode()).decode()
         except InvalidTag as error:
             raise CipherError(
-                f"secret {name} in the database was encrypted with another key; set {KEY_VARIABLE} to that key, "
-                "or remove the secret while the variable is not set"
+                f"secret {name} in the database was encrypted with another key; set {KEY_VARIABLE} to that key; "
+                f"if it is lost, start without {KEY_VARIABLE} and remove the secret"
             ) from error

@@ -75,7 +75,7 @@ class _CachedRow(Generic[R, D]):
         self._data_changes: dict[str, Any] = {}
 
     def apply(self, columns: dict[str, Any]) -> set[str]:
-        """Replace columns of the row and its payload. Return the columns of the payload whose value is new."""
+        """Set columns of the row and of its payload. Return the payload columns whose value has changed."""
         row, data, row_columns = self.row, self.data, self._tables[0].names
         row_changes: dict[str, Any] = {}
         data_changes: dict[str, Any] = {}
@@ -168,7 +168,7 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         return self.add_stored(stored, is_latest=False)
 
     def latest(self, tx: Tx, ref: str) -> CachedTask | None:
-        """Return the newest attempt under exactly this reference name."""
+        """Return the newest attempt with this reference name. Inside a loop, the name ends with the iteration."""
         found = self._latest.get(ref)
         if found is not None or self._is_complete or ref in self._missing_refs:
             return found

@@ -212,7 +212,7 @@ class Store:
         waiting, self._vacuums = self._vacuums, []
         failure: StoreError | None = None
         try:
-            self._db.execute("PRAGMA temp_store = FILE")  # the copy may be larger than the memory
+            self._db.execute("PRAGMA temp_store = FILE")  # VACUUM copies all data, which may not fit in memory
             self._db.execute("VACUUM")
             truncate_log(self._db)
         except sqlite3.Error as error:

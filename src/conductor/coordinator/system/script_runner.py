@@ -224,7 +224,7 @@ class _ScriptProcess:
             return True
         answer += part
         if len(answer) > 2 * MAX_VALUE_BYTES:
-            raise ScriptError("the value of the script is too large")
+            raise ScriptError(f"the answer of the script process has more than {2 * MAX_VALUE_BYTES} bytes")
         return bool(part)
 
     def _exit_error(self) -> ScriptError:

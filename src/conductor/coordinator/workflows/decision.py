@@ -182,7 +182,7 @@ class Draft:
         return list(self.open.values())
 
     def latest(self, ref: str) -> TaskState | None:
-        """Return the newest attempt under exactly this reference name."""
+        """Return the newest attempt with this reference name. Inside a loop, the name ends with the iteration."""
         if ref in self._latest:
             return self._new[self._latest[ref]]
         task = self.state.tasks.latest(ref)

@@ -285,7 +285,7 @@ class Executions:
     # -- scripts --------------------------------------------------------------------------------------------------
 
     def waits_for_script(self, tx: Tx, pk: int) -> bool:
-        """Return whether a script of this workflow is running, or can be polled without a delay."""
+        """Return whether a task of this workflow waits for a script that is running or is queued without a delay."""
         live = tx.cache.workflow(tx, pk)
         if live is None or live.row.status != WorkflowStatus.RUNNING or not live.queued:
             return False
@@ -427,8 +427,17 @@ class Executions:
     ) -> list[int]:
         """Run an action on a workflow and on the sub-workflows that it resumes. Must be called inside `run_guarded`.
 
-        Return the workflows that must be decided because of it. `had_ended` is the status in which the workflow had
-        ended, if it has waited for its turn to run again.
+        Args:
+            tx: The transaction.
+            pk: The workflow.
+            action: The action, such as a retry.
+            snapshot: The definition to continue with; None keeps the present one.
+            had_ended: The status in which the workflow had ended, if the action has waited for the workflow's
+                rate-limit turn. The action needs this status, because the waiting workflow is RUNNING.
+            **asked: The options of the action.
+
+        Returns:
+            The workflows that the decider must process because of the action.
         """
         resumed: deque[int] = deque()
         touched = self._act_once(tx, pk, action, snapshot, resumed, asked, had_ended)

@@ -97,7 +97,7 @@ class Tasks(Protocol):
     """The tasks of one workflow, as the decider needs them. An implementation may load each task on first use."""
 
     def latest(self, ref: str) -> TaskState | None:
-        """Return the newest attempt under exactly this reference name."""
+        """Return the newest attempt with this reference name. Inside a loop, the name ends with the iteration."""
 
     def newest(self, ref: str) -> TaskState | None:
         """Return the newest attempt of a task inside a loop, in any iteration."""

@@ -25,7 +25,7 @@ class StoredTasks:
         self._workflow = workflow
 
     def latest(self, ref: str) -> TaskState | None:
-        """Return the newest attempt under exactly this reference name."""
+        """Return the newest attempt with this reference name. Inside a loop, the name ends with the iteration."""
         task = self._workflow.latest(self._tx, ref)
         return None if task is None else self.state(task)
 

@@ -189,7 +189,7 @@ def test_value_of_a_script(text: str, expected: Any) -> None:
         ("$.x = 1", "not understood"),
         ("x < 3", "not understood"),
         ("1 +", "the end"),
-        ("$.a ? 1", "':' expected"),
+        ("$.a ? 1", "':' is expected"),
         ("(" * 60 + "1" + ")" * 60, "nested more than"),
         ("+".join(["1"] * 300), "more than"),
         ("process.exit()", "not understood"),
