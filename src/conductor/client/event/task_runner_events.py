@@ -170,8 +170,8 @@ class TaskLeaseLost:
 class TaskProcessDied:
     """A worker process died while it executed the task.
 
-    The program that started the process emits the event. If that program is dead too, the next process that adopts
-    the journal emits it.
+    The program that started the process emits the event. If the program is dead too, the event comes from the next
+    process that adopts the journal.
 
     Attributes:
         cause: How the process died, such as "the worker process exited with status 3".

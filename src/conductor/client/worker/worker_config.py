@@ -120,7 +120,7 @@ class WorkerOptions:
     )
     process_name: str | None = option(
         None,
-        "Workers of a TaskHandler with the same name share one process. A worker without a name has its own process.",
+        "In a TaskHandler, workers with the same process name share one process. Other workers have one process each.",
     )
 
 
