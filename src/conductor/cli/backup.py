@@ -147,7 +147,7 @@ def _find_served_database(url: str | None) -> Path | None:
         ) from None
     except ConductorError as error:
         raise UserError(
-            f"{configuration.shown_host} does not report its file: {describe_error(error)}; {instead}"
+            f"{configuration.shown_host} does not report the file of its database: {describe_error(error)}; {instead}"
         ) from None
     if not is_loopback(urlsplit(configuration.host).hostname or "") or not Path(database).is_file():
         where = f"{configuration.shown_host} serves {database or 'an unknown file'}"

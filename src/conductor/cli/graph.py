@@ -20,7 +20,7 @@ from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus
 from conductor.protocol.views import TaskAttempt, WorkflowDetails
 from conductor.protocol.why_waiting import format_duration
 
-#: A fork with more branches is folded: it shows only the branches with the lowest rank.
+#: A fork with more branches shows only half this number of branches: those with the lowest `_RANK`.
 SHOWN_BRANCHES = 6
 #: Deeper nesting is cut off, because a terminal has no room for it.
 MAX_DEPTH = 30
@@ -45,6 +45,7 @@ SIGNS = {
     "CANCELED": ("■", "dim"),
 }
 #: Rank of the states. The lowest rank in a branch is the branch's state, and branches with a low rank are shown first.
+#: A status with a lower rank needs more attention, so it is shown first.
 _RANK = {
     "FAILED_WITH_TERMINAL_ERROR": 0,
     "FAILED": 0,
@@ -288,7 +289,10 @@ def _about(step: TaskAttempt) -> str:
 
 
 def _choose_branches(states: list[str | None]) -> list[int]:
-    """Return the indexes of the branches to show: all up to `SHOWN_BRANCHES`, or else those with the lowest rank."""
+    """Return the indexes of the branches to show.
+
+    A fork of at most `SHOWN_BRANCHES` branches shows all. A larger fork shows half as many: those with the lowest rank.
+    """
     if len(states) <= SHOWN_BRANCHES:
         return list(range(len(states)))
     ranked = sorted(range(len(states)), key=lambda at: _RANK.get(states[at] or "", 9))

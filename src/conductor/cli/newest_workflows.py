@@ -25,7 +25,7 @@ LIMITATION = (
 
 
 class WorkflowFilter(NamedTuple):
-    """The workflows to list."""
+    """The conditions that a listed workflow meets, and the maximum number of workflows. None and () match all."""
 
     statuses: tuple[str, ...] = ()
     name: str | None = None

@@ -123,7 +123,8 @@ class WorkflowFollower:
             self._since_ms = min((entry.start_time for entry in found.entries), default=0)
             return [*found.entries, *opened.entries]
         if found.more and not any(entry.workflow_id in self._known for entry in found.entries):
-            found = await self._find_newest(MAX_FOLLOWED)  # more than MAX_LISTED workflows have started
+            # None of the newest MAX_LISTED workflows is known, so more than that have started. Search further back.
+            found = await self._find_newest(MAX_FOLLOWED)
             if found.more and not any(entry.workflow_id in self._known for entry in found.entries):
                 self.warnings["started"] = (
                     f"more than {MAX_FOLLOWED:,} workflows have started since the last round: the others are left out"

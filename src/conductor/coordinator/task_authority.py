@@ -195,9 +195,13 @@ class TaskAuthority:
     ) -> list[Outcome]:
         """Judge reports and heartbeats that came together, and act on them.
 
-        Each report is judged on its own, but each workflow is decided only once. The workers that sent the first
-        `wanted` reports are granted one more task each, in the same transaction. `check` rejects reports on tasks that
-        the key of the client does not include.
+        Each report is judged on its own, but each workflow is decided only once.
+
+        Args:
+            tx: The transaction.
+            reports: The reports and heartbeats.
+            wanted: How many reports, from the first, request another task. Their senders are granted one task each.
+            check: Rejects reports on tasks that the key of the client does not include.
 
         Returns:
             The verdicts, in the order of the reports.

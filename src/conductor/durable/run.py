@@ -109,7 +109,7 @@ class Call(NamedTuple):
 
 
 class Do(NamedTuple):
-    """An effect: await a coroutine of this module on the workers' event loop."""
+    """An effect: `drive` or `drive_sync` calls `work` and awaits the result on the workers' event loop."""
 
     work: Callable[[], Awaitable[Any]]
 
@@ -277,10 +277,10 @@ class DurableRun:
             self._call_on_loop(self._settle_soon)
 
     def _find(self, key: StepKey, kind: StepKind, fingerprint: str) -> Step | None:
-        """Return the recorded step; None if there is none.
+        """Return the recorded step with this key; None if there is none.
 
         Raises:
-            ReplayMismatch: The recorded step is another one.
+            ReplayMismatch: The recorded step has another kind or fingerprint, so the program has changed.
         """
         with self._lock:
             known = (self._recorded or {}).get(key)
@@ -301,7 +301,8 @@ class DurableRun:
             return
         with self._lock:
             if self.is_suspended or self._is_closed:
-                return  # the attempt ends, and its running steps were cancelled
+                # The attempt is over and has cancelled its running steps, so their failures are not recorded.
+                return
             step.state, step.error = StepState.FAILED, encode_error(error)
             self._failures.append(step)
             self._errors[step.name, step.number] = error
@@ -419,7 +420,8 @@ class DurableRun:
             # `wait_ms` of a recorded sleep is its remaining time, so the clocks of worker and server need not agree.
             begin_s = self._loaded_at_s if key in (self._recorded or {}) else loop.time()
             timer = loop.call_at(begin_s + step.wait_ms / 1000, _set_done, future)
-        elif step.kind is StepKind.STEP:  # it had been cancelled
+        elif step.kind is StepKind.STEP:
+            # The step was cancelled in an earlier attempt. Wait until the program cancels it again.
             ran_s = max(0, (step.ended_at or 0) - (step.started_at or 0)) / 1000
             timer = loop.call_later(ran_s + MAX_CANCELLATION_DELAY_S, _set_not_cancelled, future, step.key)
         with self._lock:

@@ -402,7 +402,8 @@ class ServerState(Struct, rename="camel", kw_only=True):
     replication: ReplicationState | None = None
     #: How long the writer has worked on transactions since the start.
     writer_busy_s: float = 0.0
-    #: The disk of the database; 0 for a database in memory. Starts are refused while less than the reserve is free.
+    #: Bytes of the disk that holds the database; 0 for a database in memory. The coordinator refuses to start workflows
+    #: while less than `disk_reserve_bytes` is free.
     disk_total_bytes: int = 0
     disk_free_bytes: int = 0
     disk_reserve_bytes: int = 0

@@ -68,7 +68,7 @@ class Engine:
         session.isolation.on_open.append(self._changed.set)
         self._polling: PollTask | None = None
         self._running: set[RunningTask] = set()
-        #: The number of running tasks whose function has returned.
+        #: The number of tasks in `_running` whose result is being reported. They occupy no slot.
         self._reporting = 0
         #: Answers to reports that contain a next task. Those of one tick of the event loop are accepted together.
         self._answers_with_task: list[ReportAnswer] = []

@@ -30,7 +30,8 @@ SUFFIX = ".executing"
 SLOT_BYTES = 64
 #: Time of the call in epoch milliseconds (0: the slot is free), `poison_limit`, and the first 54 bytes of the task id.
 _SLOT = struct.Struct("<QH54s")
-#: `_MARK`, and the first 54 bytes of the id of the task on probation.
+#: The content of the first slot: `_MARK`, which identifies the format, and the first 54 bytes of the id of the task on
+#: probation.
 _HEADER = struct.Struct("<4s54s")
 _MARK = b"CWE1"
 _ID_BYTES = 54

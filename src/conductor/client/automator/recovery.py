@@ -70,7 +70,9 @@ class Recovery:
             if self._judge(end):
                 self._start()
         except (OSError, pickle.PicklingError, TypeError, AttributeError) as error:
-            logger.warning("The tasks of a dead worker process are not requeued before the next start: %s", error)
+            logger.warning(
+                "Tasks of a dead worker process are requeued only at the next start of the program: %s", error
+            )
 
     def end(self, timeout_s: float) -> None:
         """Wait up to `timeout_s` for the recovery process, then kill it.

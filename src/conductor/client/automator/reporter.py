@@ -138,8 +138,8 @@ class Reporter:
                     report = running.report = attempts.replace(report, make_too_large_report(report, answer))
                     answer = await self._delivery.deliver(report.body, running.is_ours)
                 elif answer.verdict is Verdict.REJECTED and answer.status == _FORBIDDEN and attempts.is_suspension:
-                    # The key may not start the workflow of a step. Without another report the task would be open
-                    # until its lease ends, and then run into the same answer.
+                    # A step starts a workflow, which the worker's key does not permit. Report a failure instead.
+                    # Otherwise the task stays open until its lease ends, and the next attempt is rejected again.
                     report = running.report = attempts.replace(report, make_failed_report(report, answer.message))
                     answer = await self._delivery.deliver(report.body, running.is_ours)
                 if answer is NOT_SENT:

@@ -129,7 +129,7 @@ class MetricFile:
         return Number(self._find_payload(Payload.GAUGE, key), self._value_lock)
 
     def text(self, *key: str) -> Text:
-        """Return the text with this name and these label values."""
+        """Return the stored text, such as the last error, with this name and these label values."""
         return Text(self._find_payload(Payload.TEXT, key))
 
     def summary(self, name: str, labels: Key, tally_labels: Key = ()) -> Summary:

@@ -138,7 +138,8 @@ class MetricsHub:
             problem = f"cannot listen on {host}:{port} ({error.strerror or error})"
             if not self.settings.optional:
                 self.stop()
-                # Fail the start: a liveness probe on this port would restart the workers forever.
+                # Do not start without this port: the platform's liveness probe would find it closed, and would restart
+                # the workers forever.
                 raise MetricsPortError(
                     f"metrics and health cannot be served: {problem}. Choose another port, "
                     "or run without them: MetricsSettings(optional=True), --metrics-optional"

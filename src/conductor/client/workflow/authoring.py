@@ -292,14 +292,14 @@ def each(items: Iterable[E], task_ref_name: str | None = None) -> Iterator[E]:
     """
     block = get_innermost_block("each(...)")
     ref = task_ref_name or block.make_unused_name("each")
-    items_type = _read_list_type(f"each {ref!r}", items)
+    items_type = _read_list_type(f"the each block {ref!r}", items)
     task = EachTask(ref, items, block.workflow.name)
     block.append(task)
     item: Any = make_reference(ref, "item", value_type=items_type)
     with open_block(StepBlock(block.workflow, task._steps)):
         yield item
     if not task._steps:
-        raise WorkflowError(f"each {ref!r} has no steps")
+        raise WorkflowError(f"the each block {ref!r} has no steps")
 
 
 def collect(value: E) -> list[E]:

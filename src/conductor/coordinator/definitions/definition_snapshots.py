@@ -42,7 +42,7 @@ class SnapshotTask:
         self.input_template = {**self.task_def.input_template, **(self.task.get("inputParameters") or {})}
         #: The part of the input template that names secrets, or None.
         self.secret_places = find_secret_places(self.input_template)
-        #: The fields that are the same in every delivery, cached by `views/task_views.py`.
+        #: The fields of a task's JSON that are the same for all tasks of this step. Cached by `views/task_views.py`.
         self.delivery_fields: JsonObject | None = None
 
 

@@ -29,7 +29,7 @@ _OMITTED = ("$id", "$schema", "$comment", "nullable", "default", "examples", "co
 #: Pattern ends that mean the same as `$` in JSON schema. Patterns written for Python use them, because there `$` also
 #: matches before a final line break.
 _PATTERN_ENDS = (r"$(?!\n)", r"(?!\n)$")
-#: The name in the root under which references find the schemas true and false.
+#: The key under which the root contains the schemas true and false. References to true or false point there.
 _CONSTANTS = "true and false"
 
 

@@ -37,15 +37,16 @@ class Access(Enum):
     PUBLIC = ()
     #: Any valid key.
     ANY_KEY = (_V, _W, _S, _O, _M, _A)
+    #: Reads the metrics.
     SCRAPE = (_V, _O, _M, _A)
     READ = (_V, _O, _A)
     #: Reads one workflow by its id. A starter knows only the ids of the workflows that it has started.
     READ_BY_ID = (_V, _S, _O, _A)
-    #: Reads one task or task type. The handler checks the task types of a worker's key.
+    #: Reads one task or one task type. For a worker's key, the handler checks that the key includes the task type.
     READ_TASK = (_V, _W, _O, _A)
-    #: The handler checks the task types of a worker's key.
+    #: For a worker's key, the handler checks that the key includes the task type.
     POLL = (_W, _A)
-    #: The handler checks the task types of a worker's key.
+    #: For a worker's key, the handler checks that the key includes the task type.
     REPORT = (_W, _O, _A)
     #: The handler rejects definitions inside the request, unless the key is an admin's.
     START = (_S, _O, _A)

@@ -180,7 +180,7 @@ def _local_time(at_s: int, zone: tzinfo) -> tuple[int, datetime]:
 
 
 def _end_of_offset(at_s: int, offset_s: int, zone: tzinfo) -> int:
-    """Return when the UTC offset of a zone changes, at most one day after `at_s`."""
+    """Return when the UTC offset of a zone changes after `at_s`, or one day after `at_s` if it is the same then."""
     same_s, changed_s = at_s, at_s + _DAY_S
     if _local_time(changed_s, zone)[0] == offset_s:
         return changed_s

@@ -187,7 +187,7 @@ class _Resolver:
     def resolve_text(self, text: str) -> Json:
         self.expressions += _count_marks(text)
         if self.expressions > MAX_EXPRESSIONS:
-            raise TooLarge("the work of these expressions", f"write at most {MAX_EXPRESSIONS} of them")
+            raise TooLarge("the number of expressions", f"write at most {MAX_EXPRESSIONS} of them")
         parts = _parse(text)
         if len(parts) == 1 and isinstance(parts[0], _Expression):
             return self.count_bytes(self.evaluate(parts[0]))
@@ -226,7 +226,7 @@ class _Resolver:
         """Count list elements that a path is about to visit. Raises TooLarge above the limit."""
         self.elements += elements
         if self.elements > MAX_ELEMENTS_WALKED:
-            raise TooLarge("the work of these expressions", "use smaller lists")
+            raise TooLarge("the number of list elements that these expressions visit", "use smaller lists")
 
     def count_bytes(self, value: T) -> T:
         self.bytes_left -= json_size(value)

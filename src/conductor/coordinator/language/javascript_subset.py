@@ -359,7 +359,7 @@ def to_number(value: Value) -> int | float:
         return _normalize_number(float(value))
     if isinstance(value, str) and _NOT_A_NUMBER.match(value):
         return math.nan
-    raise EngineNeeded("the condition computes with a value that is not a plain number")
+    raise EngineNeeded("only the engine can compute with a value in the condition that is not a plain number")
 
 
 def _to_string(value: Value) -> str:
@@ -372,7 +372,7 @@ def _to_string(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    raise EngineNeeded("the condition converts a fraction, a list or an object to a text")
+    raise EngineNeeded("only the engine can convert a fraction, a list or an object in the condition to text")
 
 
 def _normalize_number(value: float) -> int | float:
@@ -384,7 +384,7 @@ def _normalize_number(value: float) -> int | float:
     except OverflowError:
         value = math.inf
     if not math.isfinite(value):
-        raise EngineNeeded("a number in the condition is not finite")
+        raise EngineNeeded("only the engine can handle a number in the condition that is not finite")
     return int(value) if value.is_integer() and abs(value) < MAX_SAFE else value
 
 
@@ -440,7 +440,7 @@ def _arithmetic(compute: Operation) -> Operation:
         try:
             return _normalize_number(compute(to_number(left), to_number(right)))
         except (ArithmeticError, ValueError):  # a division by zero, or an overflow
-            raise EngineNeeded("a number in the condition is not finite") from None
+            raise EngineNeeded("only the engine can handle a number in the condition that is not finite") from None
 
     return apply
 

@@ -179,8 +179,8 @@ def _fetch(url: ReplicaUrl, target: Path, timestamp_ms: int | None) -> tuple[str
     if not skipped:
         raise StoreRefused(f"there is no replica at {url.shown}; check that it is the URL of --replicate")
     tried = "; ".join(f"{shown}: {reason}" for shown, reason in skipped[:5])
-    state = f"the state of {timestamp}" if timestamp else "a state"
-    raise StoreRefused(f"no replica at {url.shown} has {state}: {tried}")
+    state = f" to the state of {timestamp}" if timestamp else ""
+    raise StoreRefused(f"no replica at {url.shown} can be restored{state}: {tried}")
 
 
 def _list_replicas(program: str, url: ReplicaUrl) -> list[ReplicaUrl]:

@@ -268,7 +268,7 @@ class MessageQueue(NamedTuple):
 
 
 class NameCount(NamedTuple):
-    """A workflow name and a number of workflows."""
+    """A workflow name, and the number of open workflows with this name."""
 
     name: str
     number: int

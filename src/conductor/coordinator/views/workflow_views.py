@@ -1,4 +1,4 @@
-"""Workflows as Conductor's clients read them."""
+"""Builds the JSON of workflows, in the form that Conductor's clients expect."""
 
 from __future__ import annotations
 

@@ -400,7 +400,7 @@ class Effects:
             child = found or self.create(tx, request, task.row.pk, is_definition_from_data=is_from_data).row
         except ApiError as error:
             why = "; ".join(f"{path}: {message}" for path, message in error.problems) or error.message
-            # Allow a retry only for an unknown workflow, which may be registered by then.
+            # Only an unknown workflow (404) is worth a retry: it may be registered before the next attempt.
             status = TaskStatus.FAILED if error.status == 404 else TaskStatus.FAILED_WITH_TERMINAL_ERROR
             self._queue.end_task(tx, live, task, status, why)
             return live.row.pk

@@ -312,7 +312,13 @@ class Executions:
         return asked
 
     def continue_with_value(self, tx: Tx, report: Report, value: Any) -> None:
-        """Decide a workflow again with the value of a script; `ScriptFailed` if the script failed."""
+        """Decide a workflow again, now that the script of a task has a value.
+
+        Args:
+            tx: The transaction.
+            report: The report on the task that waits for the script.
+            value: The value of the script; a `ScriptFailed` if the script has failed.
+        """
         self._continue(tx, report, {report.task_id or "": value})
 
     def _continue(self, tx: Tx, report: Report, answers: dict[str, Any]) -> None:

@@ -146,7 +146,9 @@ def test_the_newest_replica_is_restored_and_older_times_on_request(tmp_path: Pat
         with Coordinator(tmp_path / restored, replicate=str(replica)) as coordinator:  # its number is known and free
             assert is_known(coordinator.url, first)
             assert is_known(coordinator.url, second) is has_second
-    with pytest.raises(StoreRefused, match=r"no replica at .* has the state of 1970-01-01T00:00:00\.001Z"):
+    with pytest.raises(
+        StoreRefused, match=r"no replica at .* can be restored to the state of 1970-01-01T00:00:00\.001Z"
+    ):
         restore(str(replica), tmp_path / "d.db", timestamp_ms=1)
     assert not (tmp_path / "d.db").exists()
 

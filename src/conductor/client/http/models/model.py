@@ -41,7 +41,8 @@ def sent_default(default: Any) -> Any:
     Args:
         default: The default, or a function that makes it.
     """
-    if default in (dict, list):  # msgspec does not send an empty object if its factory is `dict` or `list` itself
+    # msgspec omits an empty dict or list if the factory is `dict` or `list` itself. A lambda hides them.
+    if default in (dict, list):
         return msgspec.field(default_factory=lambda: default())
     return msgspec.field(default_factory=default if callable(default) else lambda: default)
 
