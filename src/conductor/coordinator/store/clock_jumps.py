@@ -12,7 +12,7 @@ from conductor.common.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-#: A smaller difference is not corrected: time servers adjust a clock by less than a second per hour.
+#: A smaller difference is not corrected, because time servers adjust a clock by less than a second per hour.
 MIN_JUMP_MS = 5_000
 
 

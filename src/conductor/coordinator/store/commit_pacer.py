@@ -47,7 +47,7 @@ class Job(Generic[T]):
         self.error: BaseException | None = None
 
     def resolve(self) -> None:
-        """Answer the caller, on the thread of its event loop, or on any thread for a blocking caller."""
+        """Set the result of the future. Call this on the thread of `loop`, or on any thread if the job has no loop."""
         if self.future.cancelled() or self.future.done():
             return
         if self.error is not None:
@@ -62,7 +62,8 @@ class CommitPacer:
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[list[Job[Any]] | None] = queue.SimpleQueue()
         self._closed = False
-        #: The number of callers expected in the next commit. Follows the sizes of the last commits.
+        #: The number of callers expected in the next commit. A larger commit raises it to its own size, and a smaller
+        #: commit lowers it by 1.
         self._expected = 0
 
     def __len__(self) -> int:
@@ -90,7 +91,7 @@ class CommitPacer:
         return [part for group in shared for part in _split_off_polls(group)]
 
     def _take_more(self, jobs: list[Job[Any]]) -> list[Job[Any]]:
-        """Return more queued jobs, or an empty list. Wait a moment if expected callers are missing."""
+        """Return more queued jobs, or an empty list. Wait `SHARED_COMMIT_WAIT_S` if expected callers are missing."""
         missing = self._expected >= MIN_CALLERS_TO_WAIT and len(jobs) < min(self._expected, ENOUGH_CALLERS)
         wait_s = SHARED_COMMIT_WAIT_S if missing and all(job.work <= MAX_COST_WITH_POLLS for job in jobs) else 0.0
         with contextlib.suppress(queue.Empty):

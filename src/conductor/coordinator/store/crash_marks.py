@@ -1,7 +1,7 @@
 """Records which workflow was being decided when the process died.
 
-A workflow step that kills the process would also kill the next process, because that one takes the step again. So the
-key of the workflow is written to a memory-mapped file of eight bytes (`database_file.py`) before each step. The kernel
+A workflow step that kills the process would also kill the next process, which takes the same step again. So the key of
+the workflow is written to a memory-mapped file of eight bytes (`database_file.py`) before each step. The kernel
 keeps the file when the process dies, and the next process counts the death. After `MAX_CRASHES_PER_WORKFLOW` deaths in
 a row, `executions.py` ends the workflow without another step.
 """
@@ -22,12 +22,12 @@ class CrashMarks:
 
     def __init__(self, mark: MutableSequence[int] | mmap | None = None) -> None:
         self._mark: MutableSequence[int] | mmap = bytearray(8) if mark is None else mark
-        #: The number of processes in a row that died in steps of a workflow, by workflow.
+        #: For each workflow, how many processes in a row have died in its steps.
         self.suspects: dict[int, int] = {}
 
     @contextlib.contextmanager
     def mark_step(self, workflow: int) -> Iterator[None]:
-        """Mark the block as a step of this workflow. A step inside another step restores the outer mark."""
+        """Mark this workflow while the block runs. Then restore the previous mark, because steps can be nested."""
         outer = bytes(self._mark[:8])
         self._mark[:8] = workflow.to_bytes(8, "little")
         try:

@@ -42,7 +42,7 @@ APPLICATION_ID = 0x636E6477
 #: A larger file is not checked completely at start. SQLite still reports damage in the pages that it reads.
 CHECKED_AT_START_BYTES = 64 * 1024 * 1024
 MEMORY = ":memory:"
-#: Errors of a full disk or an exceeded quota.
+#: The values of `errno` for a full disk and for an exceeded quota.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_STEP = bytes(8)
 
@@ -62,7 +62,7 @@ class DatabaseFile:
         if not database:
             raise StoreRefused("the database has no name; name a file, or use ':memory:' to store nothing on disk")
         self.database = database
-        #: The eight bytes of `crash_marks.CrashMarks`.
+        #: The eight bytes in which `crash_marks.CrashMarks` marks the workflow whose step is running.
         self.step: MutableSequence[int] | mmap.mmap = bytearray(8)
         self._lock: int | None = None
         try:
@@ -151,7 +151,7 @@ def has_keys(database: str) -> bool:
     try:
         with contextlib.closing(sqlite3.connect(f"{Path(database).absolute().as_uri()}?mode=ro", uri=True)) as db:
             return db.execute(KEY_SECRETS.sql).fetchone() is not None
-    except sqlite3.Error:  # no such table yet, or not a database; opening it says what is wrong
+    except sqlite3.Error:  # a file without this table has no keys, and `DatabaseFile` reports a file that is unusable
         return False
 
 

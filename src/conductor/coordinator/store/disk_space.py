@@ -24,7 +24,7 @@ RESERVE_SHARE, MAX_RESERVE_BYTES = 0.02, 256 << 20
 WARN_SHARE = 0.8
 #: The maximum size of the reserve file, which is removed when the disk is full.
 MAX_FILE_BYTES = 8 << 20
-#: The free space is read again after this time.
+#: A value of the free space is used again for this long.
 READ_AGAIN_S = 1.0
 _REMEDY = (
     "remove finished workflows with `conductor-worker purge --older-than 7d --vacuum` or --keep-days, "
@@ -33,11 +33,11 @@ _REMEDY = (
 
 
 class DiskSpace:
-    """The disk of one database.
+    """The free space of the disk that holds one database.
 
     Args:
         database: The file.
-        reserve_bytes: Starts are refused while less is free; None for the default.
+        reserve_bytes: Starts of workflows are refused while less than this is free; None for the default.
     """
 
     def __init__(self, database: str, reserve_bytes: int | None = None) -> None:
@@ -52,7 +52,7 @@ class DiskSpace:
         self.read()
 
     def read(self) -> None:
-        """Read the free space, unless it was just read."""
+        """Read the free space, unless it was read less than `READ_AGAIN_S` ago."""
         now = time.monotonic()
         if self._directory is None or (self._read_at and now - self._read_at < READ_AGAIN_S):
             return

@@ -1,8 +1,9 @@
-"""Keeps a coordinator from granting tasks after its database was restored elsewhere. Workers reveal the newer one.
+"""Keeps a coordinator from granting tasks after its database was restored elsewhere and serves a newer coordinator.
 
-Each answer to a poll carries the token of this epoch (`protocol/epoch_token.py`). Workers send the newest token that
-they have seen with every request. A token of a newer epoch of the same lineage shows that another coordinator has taken
-over, so this one grants no more tasks and accepts no changes.
+Every start of a coordinator on a database is a new epoch. Each answer to a poll carries the token of the current epoch
+(`protocol/epoch_token.py`), and workers send the newest token that they have seen with every request. A token of a
+newer epoch of the same database shows that another coordinator has taken over. The older coordinator then grants no
+more tasks and accepts no changes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class EpochFence:
     Args:
         secret: The secret of the database, which all its copies share.
         number: The number of this epoch.
-        started_ms: The start time of this coordinator. It orders two copies of the database with the same epoch.
+        started_ms: The start time of this coordinator. If two copies of the database have the same epoch number, the
+            coordinator that was started later is the newer one.
     """
 
     def __init__(self, secret: bytes, number: int, started_ms: int) -> None:
@@ -34,7 +36,7 @@ class EpochFence:
         self._own = number, started_ms
         #: The token of this epoch, as a header value.
         self.token = self._make(number, started_ms)
-        #: Why this coordinator accepts no changes; None while it does.
+        #: Why this coordinator accepts no changes; None while it accepts them.
         self.reason: str | None = None
 
     def check_token(self, token: bytes) -> None:
@@ -48,8 +50,7 @@ class EpochFence:
         if match is None or match[1] != self._lineage:
             return
         number, started_ms = int(match[2], 16), int(match[3], 16)
-        # The signature is compared last, because nearly every token is older than the one of this coordinator, or equal
-        # to it.
+        # Compare the signature last, because it costs a digest, and nearly every token is not newer than our own.
         if (number, started_ms) <= self._own or not hmac.compare_digest(token, self._make(number, started_ms)):
             return
         self.reason = (

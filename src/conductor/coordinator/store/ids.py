@@ -17,9 +17,9 @@ from hashlib import blake2b
 
 from conductor.coordinator.store.statements import Epoch
 
-#: The maximum number of cached ids of each kind.
+#: The maximum number of cached ids of workflows, of tasks, and of schedule runs.
 MAX_CACHED = 16_384
-#: The low bits of a lease number count the deliveries of the task; the higher bits are the number of the epoch.
+#: The low bits of a lease number, this many, count the deliveries of the task. The higher bits are the epoch number.
 LEASE_BITS = 32
 
 _UUID = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-8([0-9a-f]{3})-8([0-9a-f]{3})-([0-9a-f]{12})")
@@ -69,7 +69,7 @@ class Ids:
 
 
 class _Kind:
-    """The ids of one kind. An id is usually needed several times within a few milliseconds, so it is cached."""
+    """The ids of workflows, of tasks or of schedule runs. An id is needed several times in a row, so it is cached."""
 
     def __init__(self, name: bytes, first_keys: list[int], secrets: list[bytes]) -> None:
         self._first_keys = first_keys

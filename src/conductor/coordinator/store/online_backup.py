@@ -38,13 +38,13 @@ def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | No
         The size of the copy in bytes.
 
     Raises:
-        StoreRefused: There is no usable database, or the copy cannot be written there.
+        StoreRefused: There is no usable database, or the copy cannot be written.
     """
     began_s = time.time()
     refuse_emptied(str(database))
     if not database.is_file():
         raise StoreRefused(f"there is no database {database}; name one with --database")
-    _check_place(database, copy, replace=replace or keep is not None)
+    _check_target(database, copy, replace=replace or keep is not None)
     unfinished = copy.with_name(f"{copy.name}.unfinished-{os.getpid()}")
     lock: int | None = None
     try:
@@ -56,7 +56,7 @@ def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | No
         _verify(database, unfinished)
         if keep is not None:
             _shift_copies(copy, keep)
-        _remove_beside(copy)
+        _remove_side_files(copy)
         unfinished.rename(copy)
         if keep is not None:
             _remove_old(copy, keep)
@@ -65,7 +65,7 @@ def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | No
     except OSError as error:
         raise StoreRefused(f"cannot write {copy}: {error.strerror}; choose another file or make room") from error
     finally:
-        _remove_beside(unfinished)
+        _remove_side_files(unfinished)
         unfinished.unlink(missing_ok=True)
         if lock is not None:
             os.close(lock)
@@ -127,7 +127,7 @@ def _remove_old(copy: Path, keep: int) -> None:
         number += 1
 
 
-def _check_place(database: Path, copy: Path, *, replace: bool) -> None:
+def _check_target(database: Path, copy: Path, *, replace: bool) -> None:
     if not copy.exists():
         refuse_emptied(str(copy))
         return
@@ -174,10 +174,10 @@ def _remove_unfinished(copy: Path) -> None:
             continue
         with contextlib.suppress(OSError), left.open("rb") as file:
             if try_lock(file.fileno()):
-                _remove_beside(left)
+                _remove_side_files(left)
                 left.unlink()
 
 
-def _remove_beside(file: Path) -> None:
+def _remove_side_files(file: Path) -> None:
     for suffix in SIDE_FILE_SUFFIXES:
         Path(f"{file}{suffix}").unlink(missing_ok=True)

@@ -22,7 +22,7 @@ SETTLE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long finished workflows and audit entries are kept, and how many workflows. None means no limit."""
+    """How long finished workflows and audit entries are kept, and how many finished workflows. None means no limit."""
 
     age_s: float | None = None
     count: int | None = None
@@ -58,7 +58,7 @@ class Retention:
             await self._clock.sleep(SETTLE_S)
 
     async def sweep(self) -> float | None:
-        """Remove all workflows that exceed the limits. Return the seconds until the next one is too old, or None."""
+        """Remove all workflows that exceed the limits. Return the seconds until the next one is too old, if any."""
         try:
             while await self._store.write(self.step) == REMOVED_PER_TRANSACTION:
                 pass

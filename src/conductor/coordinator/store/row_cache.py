@@ -3,9 +3,9 @@
 The rows in SQLite are authoritative. Every entry can be dropped at any moment, and is then read again from its rows. A
 savepoint or transaction that fails drops all entries that it touched. Only the writer thread uses the cache.
 
-There is one way to change a row: `CachedWorkflow.update` and `CachedWorkflow.update_task` replace columns in memory and
-record those whose value is new. `RowCache.write` turns the recorded columns into statements. It runs before each
-statement that could read them, and at the end of the transaction.
+There is one way to change a row: `CachedWorkflow.update` and `CachedWorkflow.update_task` set columns in memory and
+record which values have changed. `RowCache.write` turns the recorded changes into statements. It runs before each
+statement that could read the changed rows, and at the end of the transaction.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 #: workflows are dropped.
 MAX_WORKFLOWS = 5_000
 MAX_BYTES = 24 * 1024 * 1024
-#: If more finished tasks of a workflow are cached, all of them are dropped, and read again when they are needed.
+#: If a workflow has more finished tasks than this in the cache, all of them are dropped, and read again when needed.
 MAX_FINISHED_TASKS = 1_000
 #: The maximum number of cached lookups in definitions and queues, and of bytes in their results.
 MAX_LOOKUPS = 10_000
@@ -112,7 +112,7 @@ class _CachedRow(Generic[R, D]):
 @cache
 def _update_statement(table: str, columns: tuple[str, ...]) -> str:
     # Name only the changed columns, so that SQLite does not update the indexes of the other columns.
-    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE pk = ?"  # noqa: S608 - our own names
+    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE pk = ?"  # noqa: S608 - no client input
 
 
 class CachedTask(_CachedRow[TaskRow, TaskData]):
@@ -326,7 +326,7 @@ class RowCache:
     def __init__(self) -> None:
         self._max_workflows = MAX_WORKFLOWS
         self._workflows: OrderedDict[int, CachedWorkflow] = OrderedDict()
-        #: Whether the caller that is being served has changed anything.
+        #: Whether the job that is running has changed a row.
         self.has_changes = False
         #: Workflows with changes that are not written.
         self._dirty: dict[int, CachedWorkflow] = {}
@@ -390,7 +390,7 @@ class RowCache:
         self._touched.add(pk)
 
     def drop(self, pk: int) -> None:
-        """Drop a workflow from the cache, because statements change its rows directly."""
+        """Drop a workflow from the cache. Call this when statements change or remove its rows directly."""
         self._workflows.pop(pk, None)
 
     def new_task_id(self, tx: Tx) -> str:

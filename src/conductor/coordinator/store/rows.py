@@ -55,7 +55,7 @@ class TaskRow(Struct, frozen=True, gc=False):
     former_workers: str | None = None
     #: The task whose report asked for this delivery; None if a poll asked for it.
     granted_for: int | None = None
-    #: The attempt that recorded the first durable step of this line of attempts; None without steps.
+    #: The attempt that recorded the first durable step of the task. Retries keep it, so that they find all steps.
     step_line: int | None = None
     step_count: int = 0
     step_bytes: int = 0
@@ -203,7 +203,7 @@ class Table:
         self.names = frozenset(self.columns)
         names = self.columns if own_key else ("pk", *self.columns)
         #: The INSERT statement. Its parameters are the key, then all other columns.
-        self.insert = f"INSERT INTO {name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our own names
+        self.insert = f"INSERT INTO {name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - no client input
 
 
 WORKFLOW = Table("workflow", WorkflowRow, own_key=True)

@@ -103,12 +103,12 @@ class Suspect(NamedTuple):
 
 
 class RateLimitTurn(NamedTuple):
-    """The place of a workflow in the line of its rate limit. `place` is None while the workflow runs."""
+    """The place of a workflow among those that wait for their rate limit. `place` is None while the workflow runs."""
 
     name: str
     key: str
     place: int | None
-    #: JSON of the action to run when the workflow's turn comes; None to take its first step.
+    #: JSON of the action to run as soon as the rate limit allows it; None to take the first step of the workflow.
     action: bytes | None
 
 
@@ -202,7 +202,7 @@ class ScheduleRun(NamedTuple):
 
 
 class KeySecret(NamedTuple):
-    """A secret of a key for the API, with the key."""
+    """A key for the API, with one of its secrets."""
 
     key: int
     name: str
@@ -222,10 +222,10 @@ class AuditRow(NamedTuple):
     """An action of a client."""
 
     at_ms: int
-    #: The key of the row: of `audit`, or of `workflow` for the start of a stored workflow.
+    #: The primary key of a row in `audit`, or in `workflow` for the start of a stored workflow.
     pk: int
     action: str
-    #: JSON: key and address.
+    #: JSON: the API key and the address of the client.
     actor: str
     worker_id: str | None
     workflow: int | None

@@ -1,4 +1,4 @@
-"""The statements of one caller in a transaction, and its notes for other parts of the coordinator.
+"""Runs the statements of one caller in a transaction, and collects notes for other parts of the coordinator.
 
 Changed rows of tasks and workflows are written together, at the end of the transaction or before the next statement
 that could read them; see `row_cache.py`.
@@ -49,7 +49,8 @@ class Notes:
         self.wake_at_ms: int | None = None
         #: Workflows that changed. Callers that wait for one of them check it again.
         self.changed_workflows: set[int] = set()
-        #: Sub-workflows that were marked for termination. This transaction terminates as many as its budget allows.
+        #: Sub-workflows that were marked for termination. This transaction terminates as many as its budget allows, and
+        #: later transactions terminate the rest.
         self.terminations: list[int] = []
         #: Whether a workflow has ended, so that retention checks for workflows to remove.
         self.has_ended = False
@@ -64,7 +65,7 @@ class Notes:
         self.counts: dict[tuple[str, ...], int] = {}
         #: All keys of the API, if this transaction has changed them.
         self.keys: list[KeySecret] | None = None
-        #: The secrets that this transaction has set, by name; None for a deleted one.
+        #: The secrets that this transaction has set, by name; None for a deleted secret.
         self.secrets: dict[str, str | None] = {}
 
     def __bool__(self) -> bool:
@@ -110,7 +111,7 @@ class Notes:
         self.secrets.update(other.secrets)
 
     def without_effects(self) -> Notes:
-        """Return the notes to pass on after a failed transaction: claimed parked polls get no tasks."""
+        """Return the notes that remain after a failed transaction: they answer claimed parked polls without tasks."""
         failed = Notes()
         failed.grants = [(poll, []) for poll, _ in self.grants]
         return failed
@@ -202,7 +203,8 @@ class Tx:
         except BaseException as error:
             self.cache.discard()
             self.lookups.clear()
-            # If the disk is full, SQLite ends the whole transaction, with the savepoint. Raise the first error then.
+            # If the disk is full, SQLite has already rolled back the transaction and its savepoints. Suppress the error
+            # about the missing savepoint, because the first error says what went wrong.
             with contextlib.suppress(sqlite3.Error) if isinstance(error, sqlite3.Error) else contextlib.nullcontext():
                 self._db.execute("ROLLBACK TO part")
                 self._db.execute("RELEASE part")

@@ -2,7 +2,7 @@
 
 Litestream holds a read transaction, so only Litestream can reset the log. For that it needs SQLite's write lock. Under
 load the writer takes the lock again right after each commit, and SQLite has no queue for the lock: Litestream asks at
-intervals of up to 100 ms, and can miss it for seconds, while the log grows by tens of megabytes. So after a commit that
+intervals of up to 100 ms, and can fail for seconds, while the log grows by tens of megabytes. So after a commit that
 leaves a long log, the writer waits until the log is reset, for at most `MAX_GAP_S`.
 """
 
@@ -18,8 +18,9 @@ from collections.abc import Callable
 LONG_LOG_PAGES = 2500
 #: The longest wait. It lets Litestream try twice, because SQLite's busy handler tries at least every 100 ms.
 MAX_GAP_S = 0.25
-#: The pause after a wait in which the log was not reset. It doubles with each further one, up to the maximum: a short
-#: pause keeps the log short when Litestream is only slow, and a long one costs little when it does not run.
+#: After a wait in which the log was not reset, the writer does not wait again during this pause. Each further wait
+#: without a reset doubles the pause, up to the maximum. A short pause keeps the log short if Litestream is only slow,
+#: and a long pause costs little if Litestream does not run.
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 8.0
 _STEP_S = 0.002
 #: Format and offset of the number of valid log pages in the header of SQLite's shared memory file (`-shm`).
@@ -28,7 +29,7 @@ _HEADER_BYTES = 48
 
 
 class WalGap:
-    """Makes the writer wait while the log is long. `ask_for_sync` tells Litestream to copy it, and must not block."""
+    """Makes the writer wait while the log is long. `ask_for_sync` asks Litestream to copy the log without blocking."""
 
     def __init__(self, database: str, ask_for_sync: Callable[[], None]) -> None:
         self._ask_for_sync = ask_for_sync

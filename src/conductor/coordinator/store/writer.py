@@ -88,7 +88,7 @@ class Store:
         self.on_clock_jump: Callable[[Tx, int], None] = lambda _tx, _jump_ms: None
         self._clock_jumps = ClockJumps(clock)
         #: Called with the notes of each commit before its callers are answered: on the event loop `notify_loop`, or on
-        #: the writer thread if that is None.
+        #: the writer thread if `notify_loop` is None.
         self.on_commit: Callable[[Notes], None] = lambda _notes: None
         self.notify_loop: asyncio.AbstractEventLoop | None = None
         self._file = DatabaseFile(self.database)
@@ -118,7 +118,7 @@ class Store:
         self.commits = 0
         self.committed_callers = 0
         self.failed_commits = 0
-        #: For the metrics: counts of committed transactions, commit times, and callers per commit.
+        #: The metric counters of committed transactions.
         self.counts = Tally()
         #: The time that the writer thread has worked.
         self.busy_s = 0.0
@@ -127,7 +127,7 @@ class Store:
         self._readers: concurrent.futures.ThreadPoolExecutor | None = None
         self._reader_dbs: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         self._long_reads: asyncio.Semaphore | None = None
-        #: Limits reads. A read holds it until the event loop has taken its result.
+        #: Limits the number of concurrent reads.
         self._reads: asyncio.Semaphore | None = None
 
     def _count_crash(self) -> None:
@@ -139,7 +139,7 @@ class Store:
         self._load_suspects()
 
     def _load_suspects(self) -> None:
-        """Read the crash counts. A rollback restores their rows, so it must restore them in memory, too."""
+        """Read the crash counts from their rows. After a rollback this also undoes changes of the counts in memory."""
         suspects = [Suspect(*row) for row in self._db.execute(SUSPECTS.sql)]
         self._crash_marks.suspects = {suspect.workflow: suspect.deaths for suspect in suspects}
 

@@ -9,7 +9,7 @@ SELECT w.created_ms, 'start', d.started_by, w.pk, w.name
 FROM workflow w JOIN workflow_data d ON d.pk = w.pk WHERE w.pk = ? AND d.started_by IS NOT NULL
 
 -- name: audit before
--- A page of the recorded actions, the newest first. The JSON of `actor` begins with the key.
+-- A page of the recorded actions, the newest first. The JSON of `actor` begins with the API key.
 SELECT at_ms, pk, action, actor, worker_id, workflow, subject, reason FROM audit
 WHERE (at_ms, pk) < (:at_ms, :pk) AND (:action IS NULL OR action = :action)
   AND (:key IS NULL OR json_extract(actor, '$[0]') = :key)

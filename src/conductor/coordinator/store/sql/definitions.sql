@@ -39,7 +39,7 @@ SELECT name, seq FROM sqlite_sequence
 INSERT INTO epoch (first_workflow, first_task, first_run, nonce) VALUES (?, ?, ?, ?)
 
 -- name: add restored epoch
--- Record that the file was restored. Restarts of the coordinator that it was copied from stay below the new number.
+-- Record that the file was restored, with a number that restarts of the original coordinator do not reach.
 INSERT INTO epoch (number, first_workflow, first_task, first_run, nonce)
 VALUES ((SELECT coalesce(max(number), 0) + 1000 FROM epoch), ?, ?, ?, ?)
 

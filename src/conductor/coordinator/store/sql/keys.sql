@@ -1,5 +1,5 @@
 -- name: key secrets
--- Every secret with its key, the oldest first.
+-- Every API key with each of its secrets, the oldest secret first.
 SELECT k.pk, k.name, k.roles, k.task_types, k.created_ms, s.pk, s.digest, s.created_ms, s.expires_ms
 FROM api_key k JOIN api_key_secret s ON s.key = k.pk ORDER BY s.pk
 
@@ -17,7 +17,7 @@ INSERT INTO api_key_secret (key, digest, created_ms)
 SELECT pk, :digest, :now_ms FROM api_key WHERE name = :name
 
 -- name: end key secrets
--- Set the end of the secrets of a key.
+-- Set when the secrets of a key expire.
 UPDATE api_key_secret SET expires_ms = ? WHERE key = ?
 
 -- name: forget key secrets

@@ -3,11 +3,11 @@
 INSERT INTO workflow_message (workflow, id, name, received_ms, payload) VALUES (?, ?, ?, ?, ?)
 
 -- name: messages
--- The oldest messages to a workflow, after the first n.
+-- The messages to a workflow, oldest first, from an offset.
 SELECT pk, id, received_ms, payload FROM workflow_message WHERE workflow = ? ORDER BY pk LIMIT ? OFFSET ?
 
 -- name: messages of name
--- The oldest messages to a workflow that have a name.
+-- The messages to a workflow with a given name, oldest first.
 SELECT pk, id, received_ms, payload FROM workflow_message WHERE workflow = ? AND name = ? ORDER BY pk LIMIT ?
 
 -- name: message queue

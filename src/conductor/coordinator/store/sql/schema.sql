@@ -110,7 +110,7 @@ CREATE TABLE termination (
 CREATE TABLE workflow_data (
   pk INTEGER PRIMARY KEY,
   input BLOB NOT NULL,
-  output BLOB,                     -- NULL if COMPLETED: its output is the output of its last task
+  output BLOB,                     -- NULL if a COMPLETED workflow has the output of its last task
   variables BLOB,
   task_to_domain BLOB,
   reason TEXT,
@@ -156,8 +156,8 @@ CREATE TABLE task (
   sub_workflow INTEGER,
   former_workers TEXT,             -- JSON: list of the last workers that held the task before
   granted_for INTEGER,             -- the task whose report asked for this delivery; NULL: a poll asked for it
-  step_line INTEGER,               -- the attempt that recorded the first durable step; its retries continue the line
-  step_count INTEGER NOT NULL DEFAULT 0,   -- the recorded steps of the line, and their bytes
+  step_line INTEGER,               -- the attempt that recorded the first durable step of the task
+  step_count INTEGER NOT NULL DEFAULT 0,   -- the recorded steps of the task, and their bytes
   step_bytes INTEGER NOT NULL DEFAULT 0,
   suspended INTEGER NOT NULL DEFAULT 0     -- 1: no worker holds the task until a step stops waiting; 2: a step has
                                            -- stopped waiting while a worker held the task
@@ -179,10 +179,11 @@ CREATE TABLE task_data (
   output BLOB,
   reason TEXT,
   definition BLOB,                 -- JSON: the definition of a task that was created at run time
-  reports BLOB                     -- JSON: lease number -> [report id, verdict], to answer a repeated report alike
+  reports BLOB                     -- JSON: lease number -> [report id, verdict], to give a repeated report the same
+                                   -- answer
 );
 
--- The durable steps of tasks. All attempts of a task share a line of steps.
+-- The durable steps of tasks. `line` is the attempt that recorded the first step. Its retries share the steps.
 CREATE TABLE step (
   pk INTEGER PRIMARY KEY,
   line INTEGER NOT NULL,
@@ -203,7 +204,7 @@ CREATE INDEX step_workflow ON step (workflow) WHERE workflow IS NOT NULL;
 
 CREATE TABLE task_log (
   pk INTEGER PRIMARY KEY,
-  task_id TEXT NOT NULL,           -- TEXT, because clients may log for unknown task ids, as on Conductor
+  task_id TEXT NOT NULL,           -- TEXT, because clients can add logs to unknown task ids, as on Conductor
   at_ms INTEGER NOT NULL,
   line TEXT NOT NULL
 );
@@ -222,7 +223,7 @@ CREATE TABLE workflow_message (
   id TEXT NOT NULL,
   name TEXT,                       -- the field `name` of the payload, if it is a text
   received_ms INTEGER NOT NULL,
-  payload BLOB NOT NULL            -- the last column, so that SQLite reads the others without it
+  payload BLOB NOT NULL            -- the last column, so that SQLite can read the others without it
 );
 CREATE INDEX workflow_message_of ON workflow_message (workflow, pk);
 
@@ -283,7 +284,7 @@ CREATE TABLE event (
   actions BLOB                     -- JSON: the actions that are left to run; NULL: none has run yet
 );
 
--- Keys for the API. The numbers are never used again, because tokens name them.
+-- Keys for the API. The number of a removed key is never used again, because tokens contain the number.
 CREATE TABLE api_key (
   pk INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL UNIQUE,
@@ -296,11 +297,11 @@ CREATE TABLE api_key_secret (
   key INTEGER NOT NULL REFERENCES api_key,
   digest BLOB NOT NULL,
   created_ms INTEGER NOT NULL,
-  expires_ms INTEGER               -- the end of the overlap after a rotation; NULL: no end
+  expires_ms INTEGER               -- when a replaced secret expires; NULL: the current secret
 );
 
--- Who did what. The start of a workflow is in workflow_data.started_by, which costs no statement of its own. It moves
--- to this table when the workflow is removed.
+-- Which client did what. The client that started a workflow is in workflow_data.started_by, which costs no statement of
+-- its own. It moves to this table when the workflow is removed.
 CREATE TABLE audit (
   pk INTEGER PRIMARY KEY,
   at_ms INTEGER NOT NULL,

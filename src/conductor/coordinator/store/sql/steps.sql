@@ -1,9 +1,9 @@
 -- name: steps after
--- The steps of a line after a key, in the order in which they were recorded.
+-- The steps of a task (`line`) after a key, in the order in which they were recorded.
 SELECT * FROM step WHERE line = ? AND pk > ? ORDER BY pk
 
 -- name: newest steps
--- The newest steps of a line, with the first bytes of their results.
+-- The newest steps of a task, with the first bytes of their results.
 SELECT name, number, kind, state, started_ms, ended_ms, due_at_ms, workflow, substr(result, 1, ?), length(result)
 FROM step WHERE line = ? ORDER BY pk DESC LIMIT ?
 
@@ -12,11 +12,11 @@ FROM step WHERE line = ? ORDER BY pk DESC LIMIT ?
 SELECT * FROM step WHERE line = ? AND name = ? AND number = ?
 
 -- name: waiting steps
--- The steps of a line that wait, in the order in which they were recorded.
+-- The steps of a task that wait, in the order in which they were recorded.
 SELECT * FROM step WHERE line = ? AND ended_ms IS NULL ORDER BY pk
 
 -- name: waiting for message
--- The first step of a line that waits for a message with a name.
+-- The first step of a task that waits for a message with a given name.
 SELECT * FROM step WHERE line = ? AND ended_ms IS NULL AND kind = 'MESSAGE' AND name = ? ORDER BY pk LIMIT 1
 
 -- name: step of workflow
@@ -41,7 +41,7 @@ UPDATE step SET workflow = ? WHERE line = ? AND name = ? AND number = ?
 DELETE FROM step WHERE line = ? AND name = ? AND number = ? AND state = 'FAILED'
 
 -- name: forget ended calls
--- Remove the calls that have ended, or will end, only because their parent had ended: a retry calls them again.
+-- Remove the steps whose called workflow was or will be terminated with its parent, so that a retry calls it again.
 DELETE FROM step
 WHERE line = ? AND kind = 'WORKFLOW'
 AND (
@@ -50,7 +50,7 @@ AND (
 )
 
 -- name: remove steps
--- Remove the steps of a line.
+-- Remove the steps of a task.
 DELETE FROM step WHERE line = ?
 
 -- name: remove steps of workflow

@@ -129,7 +129,7 @@ SELECT t.* FROM task t WHERE t.type = ? AND t.pk > ? AND t.queue IS NOT NULL
 SELECT * FROM task WHERE queue = ? AND lease_until_ms IS NOT NULL
 
 -- name: end task unread
--- Cancel a task of a workflow whose data cannot be read.
+-- Cancel a task without reading its data, because the data of its workflow cannot be read.
 UPDATE task SET status = 'CANCELED', executed = 1, ended_ms = ?, lease_until_ms = NULL, ready_since_ms = NULL,
   due_at_ms = NULL, wake_at_ms = NULL
 WHERE pk = ?

@@ -54,7 +54,7 @@ SELECT pk FROM workflow WHERE ended_ms IS NULL AND name = :name AND (:version IS
 SELECT * FROM workflow WHERE correlation_id = ? AND name = ? AND (? OR ended_ms IS NULL) ORDER BY pk
 
 -- name: end workflow unread
--- Fail a workflow whose data cannot be read.
+-- Fail a workflow without reading its data, because the data cannot be read.
 UPDATE workflow SET status = 'FAILED', updated_ms = ?, ended_ms = ?, wake_at_ms = NULL WHERE pk = ?
 
 -- name: set workflow result
