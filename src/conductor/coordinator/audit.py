@@ -35,7 +35,7 @@ from conductor.protocol.wire import MAX_REASON_CHARS
 logger = logging.getLogger(__name__)
 
 MAX_PAGE = 1000
-#: Longer names and worker ids are cut. Both can come from a path or a query, which have up to 64 KB.
+#: Longer names and worker ids are cut, because a client can send up to 64 KB of them in a path or a query.
 MAX_NAME_CHARS = 500
 #: The largest number of entries that one transaction removes.
 REMOVED_PER_TRANSACTION = 500
@@ -43,7 +43,7 @@ REMOVED_PER_TRANSACTION = 500
 MAX_SLEEP_S = 3600.0
 #: The pause after a failed attempt to remove entries.
 RETRY_S = 60.0
-#: Larger than every time and key, so the first page begins before it.
+#: Stands in the cursor of the first page. It is larger than every time and key, so that the page omits no entry.
 _AFTER_ALL = 2**62
 
 
@@ -112,7 +112,7 @@ def record(
 
 
 def read_of_workflow(tx: Tx, workflow_id: str, size: int) -> AuditPage:
-    """Return the actions on one workflow, the newest first. The workflow may have been removed."""
+    """Return the actions on one workflow, the newest first. This also works after the workflow was removed."""
     pk = tx.ids.workflow_pk(workflow_id)
     if pk is None:
         find_workflow(tx, workflow_id)  # raises a 404
@@ -130,7 +130,7 @@ def read_page(tx: Tx, before: str | None, size: int, action: str | None, key: st
         before: The `next` of the previous page; None for the first page.
         size: The largest number of entries.
         action: Only entries of this action.
-        key: Only actions with this key.
+        key: Only actions of clients with this API key.
     """
     at_ms, entry, workflow = _read_cursor(before)
     size = _check_size(size)

@@ -100,7 +100,7 @@ class Core:
         self._timer = DeadlineTimer(clock, self._tick_and_log)
         #: Tells open web UIs which workflows have changed.
         self.change_feed = ChangeFeed(store.ids.workflow)
-        #: How many tasks waited and were held over time, for the web UI.
+        #: Records at intervals how many tasks wait and how many workers hold, for the web UI.
         self.load_history = LoadHistory(store)
         self._audit_retention = None if keep.audit_s is None else AuditRetention(store, clock, keep.audit_s)
         self._retention = Retention(store, clock, keep) if keep else None
@@ -112,7 +112,7 @@ class Core:
         self.find_syntax_errors: FindSyntaxErrors = _find_no_syntax_errors
 
     async def start(self) -> None:
-        """Start the timer. Deadlines that passed before the start are applied during the first requests."""
+        """Start the timer and the other background tasks. The timer first applies the deadlines that have passed."""
         self.store.before_commit = self.tasks.grant_to_parked
         self.store.on_commit, self.store.notify_loop = self._after_commit, asyncio.get_running_loop()
         self._timer.add(self.clock.wall_ms())

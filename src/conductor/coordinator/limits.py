@@ -1,7 +1,7 @@
-"""Limits on the cost of data from outside: budgets of workflows, definitions and requests.
+"""Limits on the time and memory that one workflow, definition or request can take.
 
-No workflow, definition, query or request can stop the server: the time for each grows with its size, up to these
-limits. `docs/reference/http.md` lists them.
+Without these limits, a single large workflow, definition, query or request could stop the server for all others.
+`docs/reference/http.md` lists the limits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ MAX_PROBLEMS_NAMED = 100
 #: The maximum number of likely mistakes that are reported for a definition, and of scripts whose syntax is checked.
 MAX_LIKELY_MISTAKES = 100
 MAX_SCRIPTS_CHECKED = 100
-#: At most this many sub-workflows of a definition are checked for starting the same workflow again.
+#: A registration warns if a sub-workflow starts the registered workflow again. At most this many sub-workflows are
+#: checked.
 MAX_SUB_WORKFLOWS_CHECKED = 20
 #: The answer to a registration lists this many warnings, each in a header of its own.
 MAX_WARNINGS_NAMED = 5
@@ -132,7 +133,8 @@ STARTS_PER_TRANSACTION = 20
 MAX_CRON_SCHEDULES = 100
 #: The maximum number of due times that one transaction handles. The next transaction handles the rest.
 RUNS_PER_STEP = 50
-#: A schedule without catch-up still runs if it is at most this late, because a busy coordinator can be late.
+#: A schedule without catch-up skips due times that are older than this. Newer ones still count, because a busy
+#: coordinator can be late.
 MAKE_UP_MS = 10_000
 #: At most this many missed due times of a schedule are counted, because a year of downtime can miss millions.
 MAX_MISSED_COUNTED = 100

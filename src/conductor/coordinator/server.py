@@ -61,9 +61,9 @@ class Coordinator:
         port: The port to listen on. 0 takes a free port, which `url` and `port` then name.
         allow_remote: Allows any `host` without authentication.
         allowed_hosts: Values of the Host header that are accepted besides loopback names; "*" accepts any. On loopback
-            all others are rejected, so that no web page reaches the coordinator under a foreign name. Beyond loopback
-            every Host is accepted unless this list is given.
-        allowed_origins: Origins of web pages on other sites that may change something.
+            all others are rejected, so that a web page cannot reach the coordinator through a host name of its own (DNS
+            rebinding). On other addresses every Host is accepted unless this list is given.
+        allowed_origins: Origins of web pages on other sites whose requests may change something.
         auth_key: A key with role admin that is not stored in the database. Together with `auth_secret` it turns
             authentication on, as any key in the database does.
         auth_secret: The secret of `auth_key`.
@@ -213,7 +213,7 @@ class Coordinator:
     def _run(self, bound: socket.socket) -> None:
         try:
             run_event_loop(self._serve(bound))
-        except (Exception, SystemExit) as error:  # `start` or `serve` raises this error
+        except (Exception, SystemExit) as error:  # `start` or `serve` raises it again in the caller's thread
             self._failure = error
         finally:
             self._started.set()
@@ -248,7 +248,8 @@ class Coordinator:
                 await self.workers.stop()
             if self.core is not None:
                 await self.core.stop()
-            # `close` waits for the writer thread, which hands its results to this loop, so it must not block the loop.
+            # Close in another thread, because `close` blocks until the writer thread has ended, and until then this
+            # loop must still pass the results of the writer to the callers.
             await asyncio.to_thread(store.close)
             if replicator is not None:
                 await asyncio.to_thread(replicator.stop)

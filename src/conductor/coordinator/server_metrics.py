@@ -144,9 +144,9 @@ INFO = Metric("coordinator_info", Kind.GAUGE, ("version",), "Always 1; the label
 #: All metrics of the coordinator, in the order of their declarations.
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 
-#: The labels of refused requests.
+#: The values of the label `reason` of `REFUSED_TOTAL`. Each is reported as 0 before its first refusal.
 REFUSAL_REASONS = ("secret", "token", "role")
-#: The verdicts that alerts use.
+#: The verdicts that alerts use. Each is reported as 0 before its first report, so that alerts see the first increase.
 ALERTED_VERDICTS = ("CANCELLED", "REJECTED")
 #: The verdict label of reports by clients that do not use leases.
 NO_VERDICT = "NONE"
@@ -191,7 +191,7 @@ class Tally:
         self._counts[key] = self._counts.get(key, 0) + count
 
     def add_all(self, counts: dict[Key, int]) -> None:
-        """Add other counts to these."""
+        """Add each of these counts to the counter with the same key."""
         for key, count in counts.items():
             self.add(key, count)
 

@@ -40,7 +40,7 @@ LONG_POLL_REJECTED = "Long Poll Timeout value cannot be more than 5 seconds"
 
 #: Registers a function that is called when the client has disconnected.
 OnDisconnect = Callable[[Callable[[], None]], None]
-#: Raises an ApiError if a client may not send a report, given the type and the operator of the task.
+#: Raises an ApiError if the key of the client does not allow a report, given the type and the operator of its task.
 TaskCheck = Callable[[Report, str, str], None]
 
 
@@ -144,7 +144,7 @@ class TaskAuthority:
         return self._queue.requeue_batch(tx, task_type=task_type, after=after)
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make the tasks of a workflow pollable now that wait for their callback time."""
+        """Make those tasks of a workflow pollable now that still wait for their callback time."""
         self._queue.reset_callbacks(tx, workflow)
 
     def list_polls(self) -> PollRecords:
@@ -172,7 +172,8 @@ class TaskAuthority:
         for (task_type, domain), count in list(tx.notes.ready.items()):
             left = count
             while left > 0 and (parked := self.parked.claim((task_type, domain))) is not None:
-                tx.notes.grants.append((parked, []))  # ends the claim even if `poll_now` fails
+                # Note the claimed poll first. If `poll_now` fails, the poll is then answered without tasks.
+                tx.notes.grants.append((parked, []))
                 granted = self.poll_now(tx, Poll(task_type, domain, parked.worker_id, parked.count, 0))
                 tx.notes.grants[-1] = parked, granted
                 left -= len(granted) or left
@@ -230,7 +231,7 @@ class TaskAuthority:
             if not report.extend_lease:
                 return self._queue.report(tx, report)  # also counts the verdict for the metrics
             found = self._queue.judge_heartbeat(tx, report)
-        except ApiError as error:  # raised before anything was changed
+        except ApiError as error:  # nothing was changed before the error, so the other reports can take effect
             found = Outcome(report.task_id or "", error.verdict, error.status, error.message, error=error)
         counted = (HEARTBEATS_TOTAL.name,) if report.extend_lease else (REPORTS_TOTAL.name, NO_QUEUE)
         tx.notes.count((*counted, found.verdict or NO_VERDICT))
