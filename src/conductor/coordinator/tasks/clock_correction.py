@@ -1,8 +1,8 @@
 """Shifts the times of running and delayed tasks after a jump of the wall clock (`store/clock_jumps.py`).
 
 Without the shift, setting the clock forward by an hour would end every lease, and setting it back would extend every
-lease by an hour. Schedules, WAIT tasks, waits of durable steps, and the timeouts of workflows and queues follow the
-wall clock.
+lease by an hour. Schedules, WAIT tasks, waits of durable steps, and the timeouts of workflows and queues are not
+shifted, because they follow the wall clock.
 """
 
 from __future__ import annotations

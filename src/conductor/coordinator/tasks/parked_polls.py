@@ -1,6 +1,6 @@
-"""Parked long polls, first come first served.
+"""Parked polls: long polls that wait until their queue has a task, first come, first served.
 
-A transaction that makes tasks ready leases them to parked polls before it is committed, so one commit is enough. If
+A transaction that makes tasks ready leases them to parked polls before it is committed, which saves a second commit. If
 it could not lease all ready tasks, it wakes further parked polls, which then poll in a transaction of their own.
 """
 
@@ -20,8 +20,7 @@ QueueKey = tuple[str, str]
 
 
 class ParkedPoll:
-    """A parked poll.
-
+    """A long poll that waits until its queue has a task.
     The writer thread claims a poll with `ParkedPolls.claim`, leases tasks for it, and the claim ends with
     `finish_grant`. A poll can be claimed only while it is idle: it is not claimed, woken, polling or cancelled, and has
     no leased tasks.
@@ -38,7 +37,7 @@ class ParkedPoll:
         self.is_polling = False
         #: Whether a transaction is leasing tasks for the poll.
         self.is_claimed = False
-        #: Whether a wake-up reached the poll while it was claimed or had tasks. The next poll in line is woken instead.
+        #: Whether a wake-up reached the poll while it was claimed or had tasks. Its end then wakes the next poll.
         self.has_missed_wake = False
         #: Leased tasks that `take_granted` has not returned yet.
         self._granted: list[Any] = []
@@ -51,7 +50,7 @@ class ParkedPoll:
 
     @property
     def has_grant(self) -> bool:
-        """Whether tasks are being leased for the poll, or leased tasks wait in it."""
+        """Whether tasks are being leased for the poll, or its leased tasks have not been taken yet."""
         return self.is_claimed or bool(self._granted)
 
     def finish_grant(self, granted: list[Any]) -> None:
@@ -79,11 +78,11 @@ class ParkedPolls:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        #: Only queues with parked polls have a line.
+        #: The parked polls of each queue, in order of arrival. Queues without parked polls have no entry.
         self._lines: dict[QueueKey, deque[ParkedPoll]] = {}
         self.is_closed = False
         self._count = 0
-        #: Held while a line changes or is searched.
+        #: Held while `_lines` is changed or searched, because the writer thread calls `claim`.
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -102,7 +101,7 @@ class ParkedPolls:
             key: The queue.
             timeout_s: How long the poll may wait.
             parked: The poll.
-            poll: Polls the queue once. Called at once if no other poll is parked there, and after each wake-up.
+            poll: Polls the queue once. Called at once if the queue has no other parked poll, and after each wake-up.
 
         Returns:
             The tasks.
@@ -139,7 +138,7 @@ class ParkedPolls:
         return True
 
     async def _take_or_poll(self, parked: ParkedPoll, poll: Callable[[], Awaitable[list[T]]]) -> list[T]:
-        """Return the leased tasks. Without any, poll once, unless a transaction is leasing tasks right now."""
+        """Return the leased tasks. If there are none, poll once, unless a transaction is leasing tasks right now."""
         with self._lock:
             found = parked.take_granted()
             parked.is_polling = not parked.is_claimed
@@ -151,7 +150,7 @@ class ParkedPolls:
         return found
 
     def _remove(self, key: QueueKey, line: deque[ParkedPoll], parked: ParkedPoll, *, wakes_next: bool) -> None:
-        """Remove a poll from its line. Wake the next poll if `wakes_next`, or if this one did not use its wake-up."""
+        """Remove a poll. Wake the next poll of the queue if `wakes_next`, or if this poll did not use its wake-up."""
         with self._lock:
             line.remove(parked)
             if not line:

@@ -1,4 +1,4 @@
-"""The last poll of each queue, for operators and for the choice of a domain. Kept in memory only."""
+"""The last poll of each queue, for operators and for the choice of a task's domain. Kept in memory only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LastPoll(NamedTuple):
 
 
 class PollData:
-    """The last poll of each (task type, domain), and of each worker for it."""
+    """The last poll of each queue (task type, domain), and the last poll of each worker for each queue."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], LastPoll] = {}

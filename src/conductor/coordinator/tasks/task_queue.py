@@ -82,7 +82,7 @@ _decode_workers = msgspec.json.Decoder(list[str]).decode
 
 
 #: Leases ready tasks to a worker that has sent reports. Takes the transaction, the task type, the domain, the worker id
-#: and the reported tasks. At most one task is leased for each of them.
+#: and the reported tasks. At most one task is leased for each reported task.
 PollForReports = Callable[[Tx, str, str, str | None, list[int]], list[dict[str, Any]]]
 
 
@@ -152,7 +152,7 @@ class TaskQueue:
             tx.run(FORGET_RATE_STARTS, known.pk, tx.now_ms - known.rate_window_ms)
             free_starts = known.rate_limit - (tx.first(RATE_STARTS, known.pk) or 0)
             if free_starts <= 0:
-                # Wake the timer when enough old starts have left the window that another task may start.
+                # Wake the timer when so many starts are older than the rate window that another task may start.
                 oldest = tx.first(RATE_START_AT, known.pk, -free_starts)
                 tx.notes.add_wake((oldest or tx.now_ms) + known.rate_window_ms)
             free = min(free, free_starts)
@@ -243,7 +243,7 @@ class TaskQueue:
         if lease_no is None or lease_no > row.lease_no:
             return _reject_unknown_lease(task_id, report.lease_id)
         if not _is_open(tx, row, lease_no):
-            # If a committed report ended the lease, the worker has only missed the answer to that report.
+            # If a committed report has ended the lease, the answer to that report was lost. Return its verdict.
             own_report = _read_reports(task.data).get(str(lease_no)) if lease_no == row.lease_no else None
             if own_report is not None and own_report[1] == Verdict.COMMITTED:
                 return Outcome(task_id, Verdict.COMMITTED)
@@ -310,7 +310,7 @@ class TaskQueue:
         verdict: Verdict | None,
         reports: bytes | None,
     ) -> Outcome:
-        """Store a report that counts, and end the lease."""
+        """Store an accepted report, and end the lease."""
         row, task_id = task.row, report.task_id or ""
         payload: dict[str, Any] = {
             "output": _encode(report.output_data) if report.output_data else b"{}",
@@ -368,7 +368,7 @@ class TaskQueue:
         self._put_in_queue(tx, workflow, task, report.worker_id, max(0, report.callback_after_seconds or 0))
 
     def _suspend(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> None:
-        """Take the task from its worker until one of its steps stops waiting."""
+        """End the lease of a task. The task becomes ready when one of its steps stops waiting."""
         is_ready, due_at_ms = task_steps.find_due(tx, task.row)
         if is_ready:
             self._put_in_queue(tx, workflow, task, report.worker_id)
@@ -387,7 +387,7 @@ class TaskQueue:
         )
 
     def wake_suspended(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
-        """Make a suspended task ready, because a wait has ended. If a worker holds the task, only record the fact."""
+        """Make a suspended task ready, because a wait has ended. If a worker holds the task, only mark it as WOKEN."""
         row = task.row
         if row.lease_until_ms is not None:
             workflow.update_task(tx, task, suspended=task_steps.WOKEN)
@@ -520,7 +520,7 @@ class TaskQueue:
         return [row.pk for row in found]
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make the tasks of a workflow pollable now that wait for their callback time."""
+        """Make those tasks of a workflow pollable now that still wait for their callback time."""
         for row in tx.rows(OPEN_TASKS_OF_WORKFLOW, workflow):
             if row.queue is not None and row.due_at_ms is not None:
                 self.requeue(tx, row)
@@ -638,7 +638,7 @@ def _store_logs(tx: Tx, report: Report) -> None:
 
 class _PassedDeadline(NamedTuple):
     reason: str
-    #: Whether the lease has ended. The task is then retried, even if its timeout policy is not RETRY.
+    #: Whether the deadline is the end of the lease. The task is then retried, even if its timeout policy is not RETRY.
     is_lease: bool = False
 
 
@@ -649,7 +649,7 @@ def _find_next_wake(row: TaskRow) -> int | None:
 
 
 def _find_timeouts(row: TaskRow) -> tuple[int | None, int | None, int | None]:
-    """Return the times of the total, task and poll timeouts. After a logged alert, all are None."""
+    """Return the times of the total, task and poll timeouts. After an ALERT_ONLY timeout was logged, all are None."""
     if row.alerted or row.queue is None:
         return None, None, None
     return (

@@ -81,7 +81,7 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
 def report_on(
     tx: Tx, row: TaskRow, status: ReportedStatus, output: dict[str, Any], worker_id: str | None = None
 ) -> Report:
-    """Return a report from a client that is not the task's worker. `output` is merged into the stored output."""
+    """Return a report in the name of a client that is not the task's worker. Merge `output` into the stored output."""
     stored = tx.first(TASK_DATA, row.pk)
     return Report(
         task_id=tx.ids.task(row.pk),

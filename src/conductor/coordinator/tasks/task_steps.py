@@ -1,8 +1,8 @@
 """The durable steps of tasks. A worker records them under its lease, and the next attempt of the task receives them.
 
-Steps belong to a line of attempts: a retry is a new task that continues the line. A task whose function waits is
-suspended: it has no lease, and becomes ready when a sleep is over, a message has arrived, or a called workflow has
-ended. A sleep that is over is ended in the database only when the task is delivered.
+All attempts of a task share their steps: `line` in a step is the attempt that recorded the first step. A task whose
+function waits is suspended: it has no lease, and becomes ready when a sleep is over, a message has arrived, or a called
+workflow has ended. A sleep that is over is ended in the database only when the task is delivered.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ _encode = msgspec.json.encode
 _NULL = b"null"
 #: Values of `suspended`: the task waits for its steps, or one of its waits has ended while a worker holds the task.
 SUSPENDED, WOKEN = 1, 2
-#: The error type of a call whose workflow was terminated because its parent had ended. A retry calls it again.
+#: The error type of a step whose called workflow was terminated because its parent had ended. A retry of the task calls
+#: the workflow again.
 ENDED_WITH_PARENT = "EndedWithParent"
 
 
@@ -202,7 +203,7 @@ def inherit(tx: Tx, workflow: CachedWorkflow, previous: int) -> dict[str, Any]:
 
 
 def find_due(tx: Tx, row: TaskRow) -> tuple[bool, int | None]:
-    """Return whether a task that its worker suspends is ready at once; if not, when the first of its waits is over."""
+    """Return whether a task that its worker suspends is ready at once, and when the first of its waits is over."""
     if row.suspended == WOKEN:
         return True, None
     waits = tx.rows(WAITING_STEPS, row.step_line)
@@ -212,7 +213,7 @@ def find_due(tx: Tx, row: TaskRow) -> tuple[bool, int | None]:
 
 
 def end_due_waits(tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
-    """End the sleeps of a task that are over. Called when the task is delivered."""
+    """End the steps of a task whose waiting time is over. Called when the task is delivered."""
     for step in tx.rows(WAITING_STEPS, task.row.step_line):
         if step.due_at_ms is not None and step.due_at_ms <= tx.now_ms:
             tx.run(END_STEP, StepState.DONE.value, _NULL, tx.now_ms, step.pk)
@@ -254,7 +255,7 @@ def find_step(tx: Tx, wait: NewWait) -> StepRow | None:
 
 
 def read_steps(tx: Tx, row: TaskRow, after: int = 0) -> list[StepRow]:
-    """Return the steps of a task's line after a key, in the order in which they were recorded."""
+    """Return the steps of a task, over all its attempts, after a key, in the order in which they were recorded."""
     return tx.rows(STEPS_AFTER, row.step_line, after) if row.step_count else []
 
 
