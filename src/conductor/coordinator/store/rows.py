@@ -115,7 +115,7 @@ class TaskData(Struct, frozen=True, gc=False):
     reason: str | None = None
     #: JSON object: lease number to [report id, verdict].
     reports: bytes | None = None
-    #: JSON of `state.Own`, for a task that was created at run time and is in no workflow definition.
+    #: JSON of `state.RuntimeDefinition`, for a task that was created at run time and is in no workflow definition.
     definition: bytes | None = None
 
 

@@ -1,9 +1,9 @@
 """Starts many workflows in few transactions of bounded length.
 
-One call of `start_turn` is a part of one transaction and takes about `TURN_S`. The caller starts the remaining elements
-in further transactions, so that other requests are served in between. All elements of a turn share one savepoint, so
-their rows are written together, which makes bulk starts cheap. If an element is rejected after it has changed
-something, the turn is rolled back and repeated with one savepoint per element.
+One call of `start_turn` starts workflows for about `TURN_S`, inside one transaction. The caller starts the remaining
+workflows in further transactions, so that other requests are served in between. All starts of a call share one
+savepoint, so their rows are written together, which makes bulk starts cheap. If a start is rejected after it has
+changed something, all starts of the call are rolled back and repeated with a savepoint for each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from conductor.coordinator.workflows.executions import Executions
 
 
 class _FailedHalfway(Exception):
-    """An element was rejected after it had changed something."""
+    """A start was rejected after it had changed something."""
 
 
 def start_turn(

@@ -36,7 +36,7 @@ class Deadlines:
         due = tx.rows(DUE_TASKS, tx.now_ms, limit)
         tx.cache.load(tx, [row.workflow for row in due])
         for row in due:
-            # Guard each task separately. If a step is undone, its task must not be in `expired`.
+            # Guard each task separately, so that a failure in one task undoes only the changes of this task.
             step = partial(self._expire_task, task_pk=row.pk, expired=expired)
             moved += self._executions.run_guarded(tx, row.workflow, step)
         for found in expired:

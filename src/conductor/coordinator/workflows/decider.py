@@ -39,13 +39,13 @@ from conductor.coordinator.workflows.scope import Scope, task_def_of, task_input
 from conductor.coordinator.workflows.state import (
     RETRIABLE_TASK_STATUSES,
     SUCCESSFUL_TASK_STATUSES,
-    Own,
+    RuntimeDefinition,
     TaskState,
     WorkflowState,
 )
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus, WorkflowStatus
 
-#: The status of a SUB_WORKFLOW task after its workflow has ended.
+#: The status of a SUB_WORKFLOW task after its workflow has ended, by the status of the workflow.
 _TASK_STATUS_AFTER = {
     WorkflowStatus.COMPLETED: TaskStatus.COMPLETED,
     WorkflowStatus.FAILED: TaskStatus.FAILED,
@@ -60,7 +60,7 @@ _WORKFLOW_STATUS_AFTER = {
     TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
 }
 
-#: The reason of a workflow whose SUB_WORKFLOW task has failed, with the reason of that task.
+#: Matches the failure reason of a workflow whose SUB_WORKFLOW task has failed. The group is the reason of that task.
 _FAILED_IN_SUB_WORKFLOW = re.compile(
     r"Task \S+ failed with status: \w+ and reason: '(Sub workflow .+ failure reason: .+)'", re.DOTALL
 )
@@ -116,8 +116,8 @@ def initial_variables(definition: Mapping[str, Any]) -> dict[str, Any]:
 def describe_sub_workflow_failure(title: str, reason: str | None) -> str:
     """Return the reason of a SUB_WORKFLOW task whose workflow has failed.
 
-    If that workflow failed because of a sub-workflow of its own, the reason is the one of the innermost sub-workflow.
-    Quoting the reasons of all levels would hide it.
+    If that workflow failed because of a sub-workflow of its own, return only the reason of the innermost sub-workflow,
+    because a chain of the reasons of all levels would be hard to read.
     """
     inner = _FAILED_IN_SUB_WORKFLOW.fullmatch(reason or "")
     return inner[1] if inner else f"Sub workflow {title} failure reason: {reason}"
@@ -155,8 +155,8 @@ class Decider:
         self.jitter = jitter
         #: Whether the last task of the definition was processed in this decision.
         self.at_end = False
-        #: Loops that were reached. As on Conductor, other tasks that were reached with them start before their first
-        #: iteration.
+        #: Loops that the flow has reached. As on Conductor, all other tasks that it has reached start before the first
+        #: iteration of a loop.
         self.loops_to_begin: deque[TaskNode] = deque()
 
     @property
@@ -234,7 +234,7 @@ class Decider:
                 self.start(node)
                 return
             if present.status != TaskStatus.SKIPPED or present.executed:
-                return  # reached before
+                return  # the flow has reached this task before
             self.draft.mark_executed(present)
             node = self.plan.next_after(node)
 
@@ -244,7 +244,7 @@ class Decider:
         previous: TaskState | None = None,
         *,
         again: TaskState | None = None,
-        own: Own | None = None,
+        own: RuntimeDefinition | None = None,
         delay_ms: int | None = None,
         given: dict[str, Any] | None = None,
     ) -> None:
@@ -286,7 +286,8 @@ class Decider:
         if node.type == "DO_WHILE" and not task.terminal:
             self.loops_to_begin.append(node)
         elif task.status == TaskStatus.COMPLETED and (node.type in FORKS or self.find_case(node, task)):
-            # Create the tasks of the branches or the case before the siblings of this task, as on Conductor.
+            # Create the tasks of the branches or the case before the tasks that run in parallel to this one, as on
+            # Conductor.
             self.process_end(self.draft.ended.pop())
 
     def make_attempt(
@@ -344,7 +345,7 @@ class Decider:
         """Process a task that has ended: continue, retry, or fail the workflow."""
         node = self.find_node(task)
         if task.status == TaskStatus.SKIPPED:
-            return  # `reach` processes the task when the flow gets to it
+            return  # `reach` processes a skipped task when the flow reaches it
         if (
             node.type == "FORK_JOIN_DYNAMIC"
             and task.status == TaskStatus.COMPLETED
@@ -455,7 +456,7 @@ class Decider:
         return bool(self.find_ended(sequence[-1]))
 
     def find_ended(self, node: TaskNode) -> list[TaskState]:
-        """Return the task of a node and, for a SWITCH, the last task of its case. Empty until all have ended."""
+        """Return the ended task of a node and, for a SWITCH, the last task of its case; nothing while one is open."""
         task = self.draft.current_task(node)
         if task is None or not (task.executed and task.status in TERMINAL_TASK_STATUSES):
             return []
@@ -497,7 +498,7 @@ class Decider:
         return [task] if task is not None and task.terminal and task.executed else []
 
     def join_one(self, task: TaskState) -> bool:
-        """End an EXCLUSIVE_JOIN if the first started task in its lists has ended. Return whether it ended."""
+        """End an EXCLUSIVE_JOIN if the first task in its lists that was started has ended. Return whether it ended."""
         for name in ("joinOn", "defaultExclusiveJoinTask"):
             tasks = (self.find_joined(ref) for ref in task.input.get(name) or ())
             found = next((one for one in tasks if one is not None and one.status != TaskStatus.SKIPPED), None)

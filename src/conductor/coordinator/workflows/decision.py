@@ -151,7 +151,7 @@ class Draft:
 
     @cached_property
     def known_items(self) -> dict[str, Any]:
-        """The resolved lists that loops iterate over, by expression. Only lists from the workflow input."""
+        """The resolved lists that loops iterate over, by expression. Contains only lists from the workflow input."""
         return {}
 
     def _sort(self, task: TaskState) -> None:
@@ -174,7 +174,7 @@ class Draft:
         return not self.plan.has_only_worker_tasks and any(task.type != "SIMPLE" for task in self.open.values())
 
     def load_open_tasks(self) -> list[TaskState]:
-        """Return all open tasks. Reading those of a wide fork is slow, so only the end of a workflow does it."""
+        """Return all open tasks. Called only at the end of a workflow, because a wide fork has many open tasks."""
         if self.state.tasks.has_queued():  # all open tasks that are not queued are already in `open`
             for task in self.state.tasks.pending():
                 if not task.terminal and task.task_id not in self._changed:
@@ -195,7 +195,7 @@ class Draft:
             return self.latest(ref)
         if ref in self._newest:
             return self._new[self._newest[ref]]
-        # Look in this iteration and the one before first. A search through all iterations is slow and rarely needed.
+        # First look in this iteration and in the one before, because a search through all iterations is slow.
         outer, number = self.iteration_suffix(node.loop.loop), self.iteration_of(node.loop)
         for near in (number, number - 1):
             if found := self.latest(f"{ref}{outer}__{near}"):

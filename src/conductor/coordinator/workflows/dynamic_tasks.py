@@ -1,6 +1,6 @@
 """Tasks that are created at run time: the branches of a FORK_JOIN_DYNAMIC, and the replacement of a DYNAMIC task.
 
-Such a task carries its own definition (`state.Own`). It is retried, shown and joined like any other task.
+Such a task carries its own definition (`state.RuntimeDefinition`). It is retried, shown and joined like any other task.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conductor.coordinator.language.expressions import escape_expressions, short
 from conductor.coordinator.language.value_sizes import check_size
 from conductor.coordinator.limits import MAX_BRANCHES
 from conductor.coordinator.workflows.decision import Draft
-from conductor.coordinator.workflows.state import Own
+from conductor.coordinator.workflows.state import RuntimeDefinition
 
 #: The input parameter with one entry per branch, for a dynamic fork whose branches differ only in their input.
 _ALIKE = "forkTaskInputs"
@@ -68,7 +68,7 @@ def _check_definition(node: TaskNode, task: dict[str, Any]) -> None:
 
 
 def _check_reference(draft: Draft, node: TaskNode, ref: str) -> None:
-    """Reject the reference name of a task in the definition: a branch of that name would receive its secrets."""
+    """Reject a branch named like a task of the definition, because the branch would receive the task's secrets."""
     if draft.plan.base_name(ref) is not None:
         raise FlowError(
             f"the dynamic fork {node.ref} has a task '{shorten(ref)}', but the workflow definition already has a task "
@@ -150,7 +150,7 @@ def _read_task_list(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, 
 
 
 def _as_literal(data: Any) -> Any:
-    """Escape the expressions in the inputs of branches, so that they are not resolved: inputs may come from outside.
+    """Escape the expressions in the inputs of branches, so that they are not resolved.
 
     Otherwise, a client that chooses the input of a workflow could read its secrets with `${workflow.secrets.X}`.
     """
@@ -194,16 +194,16 @@ def _format_null(value: Any) -> Any:
     return "null" if value is None else value
 
 
-def branch_node(draft: Draft, fork: TaskNode, task: Mapping[str, Any]) -> tuple[TaskNode, Own]:
+def branch_node(draft: Draft, fork: TaskNode, task: Mapping[str, Any]) -> tuple[TaskNode, RuntimeDefinition]:
     """Return the node of a branch, with the task definition that is registered now."""
-    own = Own(task=_with_definition(draft, _with_type(task)), fork=fork.ref)
+    own = RuntimeDefinition(task=_with_definition(draft, _with_type(task)), fork=fork.ref)
     return draft.plan.make_runtime_node(own.task, task_type(own.task), fork), own
 
 
 # -- a DYNAMIC task
 
 
-def dynamic_node(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> tuple[TaskNode, Own]:
+def dynamic_node(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> tuple[TaskNode, RuntimeDefinition]:
     """Return the node and the definition of the task that replaces a DYNAMIC task with this input.
 
     Raises:
@@ -224,7 +224,7 @@ def dynamic_node(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> tupl
         if problem := find_runtime_task_problem(made):
             raise FlowError(f"the DYNAMIC task {node.ref} cannot be a {kind}: {problem}")
     fork = node.parent.ref if node.parent and node.parent.type == "FORK_JOIN_DYNAMIC" else None
-    own = Own(task=_with_definition(draft, named), fork=fork)
+    own = RuntimeDefinition(task=_with_definition(draft, named), fork=fork)
     return draft.plan.make_runtime_node(own.task, kind, node), own
 
 

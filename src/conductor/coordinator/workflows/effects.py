@@ -259,7 +259,7 @@ class Effects:
         for pk in removed:
             remove_task(tx, pk)
         live.drop_tasks(removed)
-        if live.row.last_task in removed:  # the sequence numbers of new tasks continue after the last task
+        if live.row.last_task in removed:  # find the new last task, after which the sequence numbers continue
             remaining = live.all_tasks(tx)
             live.update(tx, last_task=remaining[-1].row.pk if remaining else None)
 
@@ -373,7 +373,7 @@ class Effects:
         known.state = task
 
     def _queue_for_script(self, tx: Tx, row: TaskRow) -> dict[str, Any]:
-        """Queue a running task for the evaluation of its script. Its own timeouts do not apply meanwhile."""
+        """Queue a running task for the evaluation of its script. Until then, the timeouts of the task do not apply."""
         queue = get_queue_keys(tx, row.operator, system_domain(row.operator), SCRIPT)[1]
         self._queue.announce_ready(tx, queue)
         return {
@@ -475,7 +475,7 @@ class Effects:
     ) -> bool:
         """Return whether the output is the same object as the last task's output, so it need not be stored twice."""
         if live.data.output is not None:
-            return False  # an earlier end of the workflow has stored an output
+            return False  # the workflow had ended before, and its stored output must be replaced
         task = live.task(tx, last_task or live.row.last_task or 0)
         return task is not None and task.state is not None and task.state.output is output
 
@@ -584,7 +584,7 @@ class Effects:
         )
 
     def give_message(self, tx: Tx, live: CachedWorkflow, task: CachedTask, name: str) -> bool:
-        """Give a stored message to the durable step of a task that waits for its name. Return whether one was given."""
+        """Give a stored message with this name to a durable step of a task. Return False if no step waits for it."""
         step = task_steps.find_message_wait(tx, task.row, name)
         taken = messages.take(tx, live.row.pk, name) if step is not None else []
         if taken:
@@ -623,7 +623,7 @@ class Effects:
         message: str | None = None,
         error_type: str = "",
     ) -> None:
-        """End the wait of a durable step, and wake its task, which may be a later attempt than the one that waited."""
+        """End the wait of a durable step, and wake the latest attempt of its task."""
         if step is None:
             return
         grown_by = task_steps.end_wait(tx, step, result, message, error_type)

@@ -70,7 +70,7 @@ REOPENING: dict[str, workflow_actions.Action] = {
 #: A function that changes one workflow, and returns the workflows that must be decided because of it.
 Step = Callable[[Tx, int], list[int]]
 
-#: A function that may give a stored message to a task that waits for its name (see `messages.take`).
+#: Takes a workflow and the name of a stored message. Gives the message to a task that waits for this name, if any.
 OnMessage = Callable[[Tx, int, str | None], None]
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -83,7 +83,7 @@ class Executions:
         self._queue = queue
         self._snapshots = snapshots
         self._effects = Effects(queue, snapshots, poll_data)
-        #: Called with a workflow and the name of a message to it that was just stored, before the decider sees it.
+        #: Called after a message was stored, before the decider reads it.
         self.on_message: OnMessage = self._give_message
 
     # -- starting -------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Executions:
         Args:
             tx: The transaction.
             start: The start request.
-            starter: The workflow that starts it.
+            starter: The workflow that requests the start; None if no workflow does.
             started_by: The client for the audit trail, as `audit.encode_actor` returns it.
             is_definition_from_data: Whether a definition in the request came from data, so that its tasks receive no
                 secrets.
@@ -116,7 +116,7 @@ class Executions:
         if family is not None:
             chains.add(family, pk)
         moved = self.run_guarded(tx, pk, self._step)
-        if moved or tx.notes.terminations:  # rare
+        if moved or tx.notes.terminations:  # usually the start affects no other workflow
             self.advance(tx, moved)
         return pk
 
@@ -185,7 +185,7 @@ class Executions:
     # -- rate limits ---------------------------------------------------------------------------------------------------
 
     def _hold(self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> list[int]:
-        """Let a workflow wait for its rate-limit turn. Return the first workflow in line, unless it is this one."""
+        """Let a workflow wait for its rate-limit turn. Return the first waiting workflow, unless it is this one."""
         wake_at_ms = next_workflow_wake(tx, live.row, snapshot.definition, None)
         tx.notes.add_wake(wake_at_ms)
         live.update(tx, wake_at_ms=wake_at_ms)
@@ -246,7 +246,7 @@ class Executions:
         return any(task_steps.find_message_wait(tx, task.row, name) is not None for task in tasks)
 
     def _give_message(self, tx: Tx, workflow: int, name: str | None) -> None:
-        """Give a message that was just stored to the first task with a durable step that waits for its name."""
+        """Give a message that was just stored to the first task with a durable step that waits for the message name."""
         live = self.get_cached(tx, workflow)
         if name is None or not any(task.row.step_count for task in live.queued.values()):
             return
@@ -378,7 +378,7 @@ class Executions:
         """Fail a workflow whose step has raised an unexpected error."""
         row = get_workflow(tx, pk)
         if row.terminal:
-            raise error  # an action on an ended workflow failed and was undone
+            raise error  # an action on an ended workflow has failed; the ended workflow cannot be failed again
         logger.error("Workflow cannot continue and ends as FAILED: workflow_id=%s", tx.ids.workflow(pk), exc_info=error)
         reason = f"the coordinator could not continue this workflow: {_describe_error(error)}"
         try:
@@ -490,7 +490,8 @@ class Executions:
             # Reopen the parents before this workflow continues, because it may end at once and needs an open parent.
             touched += self._reopen_parents(tx, live.row, resumed)
         touched += self._effects.carry_out(tx, live, snapshot or present, state, decision)
-        if live.row.terminal and snapshot is not None:  # the workflow has already ended, with the latest definition
+        if live.row.terminal and snapshot is not None:
+            # The workflow has ended at once. `Effects._end` frees its turn only if the latest definition has a limit.
             touched += workflow_rate_limits.leave_line(tx, pk)
         resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
         self._mark_children(tx, pk, decision)
@@ -499,7 +500,7 @@ class Executions:
     def _line_up_again(
         self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot, action: workflow_actions.Action, asked: dict[str, Any]
     ) -> bool:
-        """Put an ended workflow that runs again into the line of its rate limit. Return whether it must wait."""
+        """Queue an ended workflow that runs again under its rate limit. Return whether it must wait."""
         given = asked.get("workflow_input")
         limit = workflow_rate_limits.find_limit(
             snapshot.definition, live.row, _decode(live.data.input) if given is None else given
@@ -601,7 +602,7 @@ class Executions:
             self._mark_for_termination(tx, pk, children, why)
 
     def _mark_for_termination(self, tx: Tx, parent: int, children: Sequence[int], why: str) -> None:
-        """Mark the running sub-workflows that `parent` has started. Shared ones of other parents are left alone."""
+        """Mark the running sub-workflows that `parent` has started, but not those that it shares with their parent."""
         if children:
             reason = f"Parent workflow has been terminated with {why}"
             tx.run_many(MARK_FOR_TERMINATION, [(reason, child, parent) for child in children])
@@ -610,7 +611,7 @@ class Executions:
     def _terminate_marked(self, tx: Tx, pk: int) -> list[int]:
         """Terminate a marked sub-workflow. Return the workflows that must be decided because of it."""
         reason = tx.first(REASON_OF_TERMINATION, pk)
-        if reason is None:  # not marked, because it had already ended or has another parent
+        if reason is None:  # the sub-workflow was not marked, because it had already ended or has another parent
             return []
         tx.run(UNMARK_FOR_TERMINATION, pk)
         live = tx.cache.workflow(tx, pk)

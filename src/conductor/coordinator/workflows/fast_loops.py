@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 ROUNDS_BETWEEN_CHECKS = 100
 #: A loop with at least this many rounds per second is fast.
 FAST_ROUNDS_PER_S = 10.0
-#: A loop whose last check is older than this is not fast: it needs more than this time for `ROUNDS_BETWEEN_CHECKS`.
+#: A loop whose last check is older than this is not fast, because a fast loop is checked again within this time.
 FORGET_AFTER_S = ROUNDS_BETWEEN_CHECKS / FAST_ROUNDS_PER_S
-#: The number of loops whose last check is remembered.
+#: The maximum number of loops whose last check is kept.
 MAX_LOOPS = 1_000
 
 

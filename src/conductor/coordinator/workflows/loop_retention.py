@@ -42,7 +42,7 @@ def _is_in_iteration(plan: WorkflowPlan, task: TaskState, loop: TaskNode, suffix
 
 
 def _find_stored_tasks(draft: Draft, loop: TaskNode, suffix: str) -> Iterator[str]:
-    """Yield the ids of the stored tasks of an iteration. A fork follows its branches, because its input lists them."""
+    """Yield the ids of the stored tasks of an iteration. A fork comes last, because its input lists its branches."""
     for node in _nodes_inside(draft.plan, loop):
         found = list(draft.state.tasks.named(node.ref + suffix))
         if node.type == "FORK_JOIN_DYNAMIC":

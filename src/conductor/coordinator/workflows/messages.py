@@ -11,10 +11,10 @@ The rule:
 - If a message arrives while both wait, the task that waits for its name takes it. Among tasks of the same kind, the
   task that was scheduled first takes it.
 - A task that starts to wait takes a message that has arrived before, however long ago. Conductor drops the messages of
-  a workflow 24 hours after the last one; here they stay as long as the workflow.
+  a workflow 24 hours after the last one; the coordinator keeps them as long as the workflow.
 
 `add` stores a message, `take` takes messages for a worker task, and `read` shows them to the decider, whose decisions
-list the messages that PULL_WORKFLOW_MESSAGES tasks take. `executions.Executions.send` calls these in the right order.
+list the messages that PULL_WORKFLOW_MESSAGES tasks take. `executions.Executions.send` calls these functions in order.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ def add(tx: Tx, workflow: int, payload: dict[str, Any], *, is_awaited: bool = Fa
         tx: The transaction.
         workflow: The key of the workflow.
         payload: The message.
-        is_awaited: Whether a task takes the message in this transaction, so that the message needs no place in the
-            queue.
+        is_awaited: Whether a task takes the message in this transaction, so that the limits of the queue do not apply.
 
     Raises:
         ApiError: The message is too large (413), or the workflow has too many messages (429).

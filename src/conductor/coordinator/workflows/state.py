@@ -17,7 +17,7 @@ SUCCESSFUL_TASK_STATUSES = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED
 RETRIABLE_TASK_STATUSES = frozenset({TaskStatus.FAILED, TaskStatus.TIMED_OUT})
 
 
-class Own(Struct, frozen=True, array_like=True):
+class RuntimeDefinition(Struct, frozen=True, array_like=True):
     """The definition of a task that was created at run time (`dynamic_tasks.py`)."""
 
     #: The task in the form that it would have in a workflow definition.
@@ -66,7 +66,7 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     poll_count: int = 0
     callback_after_s: int = 0
     #: Set only for a task that was created at run time.
-    own: Own | None = None
+    own: RuntimeDefinition | None = None
     #: The reference names that a JOIN waits for.
     joins: frozenset[str] = frozenset()
 
@@ -184,7 +184,7 @@ class TaskList:
 class Message(NamedTuple):
     """A message to a workflow."""
 
-    #: The key of its row.
+    #: The key of the message's row in the database.
     key: int
     #: The message as it stands in the output of a task: `id`, `workflowId`, `payload` and `receivedAt`.
     body: dict[str, Any]

@@ -11,10 +11,10 @@ from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.row_cache import CachedTask, CachedWorkflow
 from conductor.coordinator.store.statements import NEWEST_ITERATION, TASKS_OF_NAME
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.workflows.state import Own, TaskState
+from conductor.coordinator.workflows.state import RuntimeDefinition, TaskState
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_own = msgspec.json.Decoder(Own).decode
+_decode_runtime_definition = msgspec.json.Decoder(RuntimeDefinition).decode
 
 
 class StoredTasks:
@@ -104,6 +104,6 @@ def _decode_task(ids: Ids, task: CachedTask) -> TaskState:
         worker_id=row.worker_id,
         poll_count=row.poll_count,
         callback_after_s=row.callback_after_s,
-        own=None if data.definition is None else _decode_own(data.definition),
+        own=None if data.definition is None else _decode_runtime_definition(data.definition),
         joins=frozenset(given.get("joinOn", ())) if row.operator == "JOIN" else frozenset(),
     )

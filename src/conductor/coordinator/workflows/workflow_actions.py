@@ -42,7 +42,7 @@ def terminate(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str 
 
 
 def time_out(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str, task_id: str | None = None) -> Decision:
-    """End a workflow because it has timed out, or because a task with policy TIME_OUT_WF has."""
+    """End a workflow because it has timed out, or because a task with policy TIME_OUT_WF has timed out."""
     if state.status in TERMINAL_WORKFLOW_STATUSES:
         return Decision()
     timed_out = None if task_id is None else _all_tasks(state).get(task_id)
@@ -80,7 +80,7 @@ def pause(state: WorkflowState, _now_ms: int, _new_id: NewId) -> Decision:
 
 
 def resume(state: WorkflowState, now_ms: int, new_id: NewId) -> Decision:
-    """Continue a paused workflow, and process the tasks that have ended meanwhile."""
+    """Continue a paused workflow, and process the tasks that ended during the pause."""
     _must_be_paused(state)
     decision = decide(replace(state, status=WorkflowStatus.RUNNING), now_ms, new_id)
     decision.workflow_status = decision.workflow_status or WorkflowStatus.RUNNING

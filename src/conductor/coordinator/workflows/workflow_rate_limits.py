@@ -1,9 +1,9 @@
 """Rate limits of workflows (`rateLimitConfig`): workflows that share a limit start in the order of their requests.
 
 A limit applies to all workflows of one name whose `rateLimitKey` resolves to the same value. These workflows form a
-line. Each of them that has not ended has a row in the table `turn`. The row has a place while the workflow waits, and
-none while it runs. A waiting workflow has the status RUNNING, but no tasks. A workflow that had ended and runs again
-must also wait; its row stores the action, such as a retry, until its turn comes.
+line: each workflow that has not ended has a row in the table `turn`. The column `place` is its place in the line while
+it waits, and NULL while it runs. A waiting workflow has the status RUNNING, but no tasks. A workflow that had ended and
+runs again must also wait; its row stores the action, such as a retry, until its turn comes.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def is_waiting(tx: Tx, pk: int) -> bool:
 
 
 def leave_line(tx: Tx, pk: int) -> list[int]:
-    """Remove a workflow from its line. Return a list with the workflow that may start now, if there is one."""
+    """Remove a workflow from its line. Return a list with the workflow that can start now, if there is one."""
     found = tx.first(TURN, pk)
     if found is None:
         return []

@@ -42,7 +42,7 @@ def find_blocking_wait(tx: Tx, workflow: int) -> TaskRow | None:
 
 
 def make_response(tx: Tx, snapshots: Snapshots, workflow_id: str, strategy: ReturnStrategy) -> dict[str, Any]:
-    """Return the response to a signal: the workflow or, depending on `strategy`, what blocks it."""
+    """Return the response to a signal: the workflow or, depending on `strategy`, the task or workflow it waits for."""
     target = find_workflow(tx, workflow_id)
     blocking_task = find_blocking_wait(tx, target.pk) if strategy != "TARGET_WORKFLOW" else None
     if blocking_task is None:
