@@ -74,7 +74,7 @@ class Snapshot:
         known = self._defined.get(ref)
         if known is None:
             base = self.plan.base_name(ref)
-            if base is None:  # not cached: data can contain any number of unknown names
+            if base is None:  # do not cache it, because data can contain any number of unknown names
                 return SnapshotTask(ref, None)
             known = self._defined.get(base)
             if known is None:

@@ -44,7 +44,7 @@ class HandlerAction(msgspec.Struct, kw_only=True):
 
 
 class EventHandler(msgspec.Struct, rename="camel", kw_only=True):
-    """The event to listen for, the condition under which it counts, and the actions to carry out."""
+    """The event to listen for, the condition on its payload, and the actions to carry out."""
 
     name: str | None = None
     event: str | None = None
@@ -90,7 +90,7 @@ class EventHandler(msgspec.Struct, rename="camel", kw_only=True):
             raise bad_request(f"the condition of event handler {self.name} cannot be parsed: {error}") from error
 
 
-#: Kind of action → required arguments; one name of each tuple must be present.
+#: The required arguments of each kind of action. One name of each inner tuple must be present.
 _REQUIRED: dict[str, tuple[tuple[str, ...], ...]] = {
     "start_workflow": (("name",),),
     "complete_task": (("workflowId", "taskId"), ("taskRefName", "taskId")),

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 SCHEMA_TYPES = ("JSON", "AVRO", "PROTOBUF")
 #: A schema with more bytes of JSON is rejected.
 MAX_SCHEMA_BYTES = 256 * 1024
-#: If a validation takes more work and the schema has alternatives, the error does not name the wrong value, because the
-#: validator would have to try every alternative to find it.
+#: If a validation can take more checks than this and the schema has alternatives, the error does not name the wrong
+#: value, because the validator would have to try every alternative to find it.
 MAX_EXPLAINED_WORK = 100_000
 #: A backtracking pattern gives up after this many attempts.
 MAX_BACKTRACKS = 1000

@@ -1,6 +1,6 @@
 """Parts of a valid definition that are probably mistakes. Conductor accepts them, so they only cause warnings.
 
-Each check is silent when in doubt: a warning that is often wrong is not read.
+Each check is silent when in doubt, because nobody reads a warning that is often wrong.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from conductor.coordinator.language.jsonpath import ExpressionError, parse_path
 from conductor.coordinator.language.script_engines import Language
 from conductor.protocol.json_types import Json, JsonObject
 
-#: Two names are similar if the ratio of `SequenceMatcher` is at least this: `inputParams` and `inputParameters` have
-#: 0.85.
+#: Two names are similar if the ratio of `SequenceMatcher` is at least this. For example, `inputParams` and
+#: `inputParameters` have the ratio 0.85.
 SIMILAR_RATIO = 0.8
 #: The search for similar names stops after this many unknown names, and after this many known names for each of them.
 MAX_NAMES_COMPARED = 100
@@ -36,7 +36,7 @@ MAX_NAMES_COMPARED = 100
 MAX_NAME_CHARS = 60
 #: Names with fewer letters than this are not similar if they differ in one letter.
 MIN_NAME_CHARS = 3
-#: Marks an expression that reads the whole input. No input has an empty name, so it cannot be confused with one.
+#: Stands for the name of an input if an expression reads the whole input. No input has an empty name.
 _WHOLE_INPUT = ""
 JOINS = ("JOIN", "EXCLUSIVE_JOIN")
 #: The fields of workflow definitions, tasks and `subWorkflowParam` that Conductor or a product based on it knows.

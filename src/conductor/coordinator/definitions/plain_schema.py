@@ -15,8 +15,8 @@ from conductor.protocol.json_types import Json, JsonObject
 #: A schema that is nested deeper than this is rejected.
 MAX_SCHEMA_DEPTH = 200
 TOO_DEEP = f"it is nested more than {MAX_SCHEMA_DEPTH} levels deep"
-#: A pattern with look-ahead or look-behind needs a regex engine that backtracks. Such a pattern rejects longer
-#: texts.
+#: A pattern with look-ahead or look-behind needs a regex engine that backtracks, which can be slow. So a text that is
+#: longer than this never matches such a pattern.
 MAX_BACKTRACKED_CHARS = 10_000
 #: Messages show this many characters of the beginning and of the end of a text from a schema.
 MAX_SHOWN_CHARS = 300
@@ -87,7 +87,7 @@ class PlainSchema:
         for node in list(self._plain.values()):
             names = node.get("patternProperties")
             for name in names if isinstance(names, dict) else ():
-                if not is_linear(name):  # at its backtracking limit, the pattern would count as not matching
+                if not is_linear(name):  # a backtracking pattern that is given up would count as not matching
                     raise SchemaRejected(
                         f"'{cut(name)}' of patternProperties is not a valid pattern, or has look-ahead or look-behind"
                     )
@@ -110,7 +110,7 @@ class PlainSchema:
                 if not is_map:
                     base = self._register_id(value, base)
                     self._places[id(value)] = _SchemaPlace(pointer, base)
-                    pointer += "/else" if value.get("nullable") is True else ""  # see `_convert`
+                    pointer += "/else" if value.get("nullable") is True else ""  # `_convert` moves the schema there
                 pending += [
                     (item, not is_map and key in _SCHEMA_MAPS, f"{pointer}/{_escape(key)}", base, depth + 1)
                     for key, item in value.items()
@@ -194,5 +194,5 @@ def _escape(name: str) -> str:
 
 
 def cut(text: str) -> str:
-    """Return a text for a message; a long text without its middle."""
+    """Return a text for a message, without the middle if the text is long."""
     return text if len(text) <= 2 * MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]} ... {text[-MAX_SHOWN_CHARS:]}"

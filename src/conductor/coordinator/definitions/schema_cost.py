@@ -32,7 +32,7 @@ MAX_STEPS = 50_000
 #: validator recurses over both.
 MAX_INPUT_DEPTH = 200
 MAX_NESTED_CHECKS = 3000
-#: An input is rejected if its validation would take more checks than this. That many take about half a second.
+#: An input is rejected if its validation would take more checks than this, which is about half a second.
 MAX_WORK = 2_500_000
 #: The cost of a character, in ordinary checks: in any text, and in a text that a backtracking pattern reads.
 _COST_PER_CHAR = 0.05

@@ -33,7 +33,7 @@ from conductor.protocol.json_types import Json, JsonObject
 
 #: Cases, branches, loops and inline sub-workflows that are nested more deeply are rejected.
 MAX_NESTING = 30
-#: Fields without effect here, which products based on Conductor use. They are stored, with a warning if they are set.
+#: Fields that products based on Conductor use. The coordinator stores them without effect, and warns if they are set.
 UNUSED_TASK_FIELDS = ("cacheConfig", "onStateChange", "joinStatus")
 UNUSED_WORKFLOW_FIELDS = ("cacheConfig",)
 #: Reactions to a second start with the same idempotency key.

@@ -73,7 +73,7 @@ def workflow_def_body(tx: Tx, name: str, version: int | None) -> bytes | None:
 
 
 def find_circles(tx: Tx, definition: JsonObject) -> list[str]:
-    """Return which sub-workflows of a definition start the same workflow again, directly or through one other workflow.
+    """Return which sub-workflows of a workflow start this workflow again, directly or through one other workflow.
 
     Sub-workflows in a SWITCH are ignored, because a circle with a condition can end.
     """
@@ -116,7 +116,7 @@ def _list_sub_workflows(definition: JsonObject) -> Iterator[tuple[str, str, int 
 
 
 def _is_version(tx: Tx, name: str, wanted: int | None, version: int) -> bool:
-    """Return whether a sub-workflow with this version, or with the latest one, is the version of the definition."""
+    """Return whether a sub-workflow with the version `wanted`, or the latest if it is None, runs `version`."""
     if wanted:
         return wanted == version
     latest = get_workflow_def(tx, name)
@@ -179,7 +179,7 @@ def with_defaults(raw: JsonObject) -> JsonObject:
 
 def _task_with_defaults(raw: Json) -> Json:
     if not isinstance(raw, dict):
-        return raw  # not a task: the validation of the definition reports it
+        return raw  # the validation of the definition reports that this is not a task
     return {
         "inputParameters": {},
         "type": "SIMPLE",

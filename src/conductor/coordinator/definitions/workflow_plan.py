@@ -34,7 +34,7 @@ TASK_TYPES = (
     "EVENT",
     "START_WORKFLOW",
 )
-#: Task types that system workers execute → the queue in which their tasks wait.
+#: The task types that system workers execute, each with the queue in which its tasks wait.
 SYSTEM_TASKS = {
     "HTTP": "http",
     "INLINE": "script",
@@ -43,9 +43,9 @@ SYSTEM_TASKS = {
     "EVENT": "start",
     "START_WORKFLOW": "start",
 }
-#: Operators that may wait for the value of a script.
+#: The operators that the decider executes, and that can wait for the value of a script.
 OPERATORS_WITH_SCRIPTS = ("SWITCH", "DECISION", "DO_WHILE")
-#: All task types that may wait for a script.
+#: All task types that can wait for a script, including those that system workers execute.
 SCRIPT_OPERATORS = frozenset(
     {*OPERATORS_WITH_SCRIPTS, *(kind for kind, queue in SYSTEM_TASKS.items() if queue == "script")}
 )
@@ -54,7 +54,7 @@ SCRIPT_OPERATORS = frozenset(
 SYSTEM_DOMAIN = " system/"
 #: Evaluators of a SWITCH whose expression is JavaScript.
 SCRIPT_EVALUATORS = ("javascript", "graaljs")
-#: The statuses a TERMINATE may end a workflow with.
+#: The statuses with which a TERMINATE task can end a workflow.
 TERMINATION_STATUSES = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
 
 
