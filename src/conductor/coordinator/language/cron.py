@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 #: Longer expressions are rejected before they are parsed.
 MAX_CRON_CHARS = 500
-#: How many months are searched for a matching day: 29 February falls on each weekday within this time.
+#: How many months are searched for a matching day. This is long enough for 29 February to fall on each weekday.
 MONTHS_AHEAD = 12 * 41
 _DAY_S = 86_400
 _SUNDAY = 6

@@ -37,7 +37,7 @@ class _Completion(NamedTuple):
     returned: bool
 
 
-#: Runs a statement; None if it has no value.
+#: Runs a statement. Returns None if the statement has no value.
 Run = Callable[[Data], _Completion | None]
 #: A binary operation on two values.
 Operation = Callable[[Value, Value], Value]
@@ -46,9 +46,9 @@ Operation = Callable[[Value, Value], Value]
 MAX_DEPTH = 50
 #: A chain of operators is evaluated recursively, so the number of tokens is limited.
 MAX_TOKENS = 400
-#: Characters of a condition, comments included.
+#: The maximum number of characters of a condition, comments included.
 MAX_LENGTH = 64 * 1024
-#: Characters of a text that a condition builds.
+#: The maximum number of characters of a text that a condition builds.
 MAX_TEXT = 64 * 1024
 #: JavaScript's whole numbers are exact below this number.
 MAX_SAFE = 2**53
@@ -326,9 +326,9 @@ def _constant(value: Value) -> Evaluate:
 
 # -- JavaScript's conversions
 
-#: A text that JavaScript converts to this number.
+#: A text that JavaScript and Python convert to the same number.
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
-#: The start of a text that JavaScript certainly converts to NaN; `Infinity` is a number.
+#: The start of a text that JavaScript certainly converts to NaN. `I` is missing, because `Infinity` is a number.
 _NOT_A_NUMBER = re.compile(r"[A-HJ-Za-z_]")
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 #: Names that every object inherits: members of Object.prototype, and the methods of Java's maps.
@@ -456,7 +456,7 @@ def _comparison(compare: Operation) -> Operation:
 
 
 def _type(value: Value) -> type:
-    """Return one Python type for each JavaScript type."""
+    """Return a Python type that stands for the JavaScript type of a value."""
     if isinstance(value, Mapping | list):
         return object
     return float if isinstance(value, int) and not isinstance(value, bool) else type(value)

@@ -150,7 +150,7 @@ class _Union(Fork):
     def as_last_step(self) -> Step:
         """Return the step that replaces this one at the end of a path.
 
-        There, `['a','b']` returns one object with the keys `a` and `b`. Indexes return a list, as anywhere in a path.
+        At the end, `['a','b']` returns one object with the keys `a` and `b`. Indexes return a list, as elsewhere.
         """
         names = [step for step in self.steps if isinstance(step, str)]
 

@@ -8,13 +8,13 @@ from typing import Literal
 
 Language = Literal["javascript", "jq"]
 
-#: Language → (extension module of the engine, package that contains it).
+#: For each language, the extension module of its engine, and the package that contains the module.
 _MODULES: dict[str, tuple[str, str]] = {"javascript": ("_quickjs", "quickjs-ng"), "jq": ("jq", "jq")}
 
 
 @functools.cache
 def engine_files() -> dict[str, str]:
-    """Return name → file of the installed extension modules."""
+    """Return the files of the installed extension modules, by module name."""
     found = {name: importlib.util.find_spec(name) for name, _ in _MODULES.values()}
     return {name: spec.origin for name, spec in found.items() if spec is not None and spec.origin}
 
