@@ -115,7 +115,7 @@ def read_of_workflow(tx: Tx, workflow_id: str, size: int) -> AuditPage:
     """Return the actions on one workflow, the newest first. This also works after the workflow was removed."""
     pk = tx.ids.workflow_pk(workflow_id)
     if pk is None:
-        find_workflow(tx, workflow_id)  # raises a 404
+        find_workflow(tx, workflow_id)  # raises the 404 of an unknown workflow
     found = [*tx.rows(AUDIT_OF_WORKFLOW, pk, _check_size(size)), *tx.rows(START_OF_WORKFLOW, pk)]
     if not found:
         find_workflow(tx, workflow_id)

@@ -1,7 +1,7 @@
 """Dry runs: run a workflow in memory, without workers, with mocked outputs (`POST /workflow/test`).
 
-Each attempt at a task with a mock ends at once as the mock says. A task without a mock stays open, and the answer shows
-the workflow at that point. Sub-workflows run too, with mocks of their own.
+Each attempt at a task takes the next mock of the task, and ends at once with the result in the mock. A task without a
+mock stays open, and the answer shows the workflow at that point. Sub-workflows run too, with mocks of their own.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def run(request: DryRunRequest, registered: Definitions, now_ms: int) -> bytes:
 
 
 class _SimulatedClock(Clock):
-    """A clock that only the simulated times of mocks advance."""
+    """A clock that stands still until a mock adds its simulated times."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms

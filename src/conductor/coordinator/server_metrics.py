@@ -152,7 +152,7 @@ ALERTED_VERDICTS = ("CANCELLED", "REJECTED")
 NO_VERDICT = "NONE"
 #: The queue label of reports on tasks that are in no queue.
 NO_QUEUE = ""
-#: The first label of all series above `MAX_SERIES_PER_METRIC`.
+#: The first label of a count, if its metric already has `MAX_SERIES_PER_METRIC` other series.
 OTHER = "other"
 
 TIME_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

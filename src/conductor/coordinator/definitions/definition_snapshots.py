@@ -144,7 +144,7 @@ class Snapshots:
         return self.get(tx, self._freeze(tx, msgspec.json.encode(marked)))
 
     def _freeze(self, tx: Tx, body: bytes) -> int:
-        """Store a definition with the current task definitions. Equal content has the same key."""
+        """Store a definition with the current task definitions. Return its key, which is the same for equal content."""
         frozen = msgspec.json.decode(body)
         for task in walk_tasks(frozen.get("tasks")):
             registered = tx.cached_first(TASK_TYPE, str(task.get("name")))

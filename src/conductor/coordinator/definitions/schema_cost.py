@@ -125,8 +125,8 @@ class _Analysis:
         self._plain = plain
         self._steps = 0
         self._longest_chain = 1
-        #: Identity of a schema → the schema, the cost of one check, and the schemas that it applies to the same value
-        #: (itself included) with the length of their longest chain.
+        #: Three maps from the identity of a schema: to the schema, to the cost of one check, and to the schemas that it
+        #: applies to the same value (itself included), with the length of their longest chain.
         self._nodes: dict[int, JsonObject] = {}
         self._weights: dict[int, int] = {}
         self._together: dict[int, tuple[_Counts, int]] = {}

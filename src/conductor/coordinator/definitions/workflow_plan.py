@@ -181,7 +181,7 @@ class WorkflowPlan:
 
 
 def strip_iterations(ref: str) -> Iterator[str]:
-    """Return a reference name without the iterations at its end: `a__2` and `a` for `a__2__3`."""
+    """Yield a reference name with fewer and fewer iterations at its end: `a__2` and `a` for `a__2__3`."""
     stem, found, number = ref.rpartition("__")
     while found and number.isdecimal():
         yield stem

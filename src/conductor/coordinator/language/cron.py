@@ -5,7 +5,7 @@ The fields of an expression, and an example:
     second minute hour day-of-month month day-of-week        0 30 9 * * MON-FRI
 
 A time is due when the local time of the zone matches all six fields. So a local time that is skipped in spring is not
-due that day, and a local time that occurs twice in autumn is due twice. A day must match both of its fields. Besides
+due that day, and a local time that occurs twice in autumn is due twice. A day must match both day fields. Besides
 lists, ranges and steps there are `L` (last day), `L-3`, `LW`, `15W` (working day nearest to the 15th),
 `FRIL` (last Friday), `MON#2` (second Monday), `?` for any day, and @yearly, @monthly, @weekly, @daily and @hourly.
 """
@@ -211,7 +211,7 @@ def _parse_numbers(text: str, field: _Field) -> set[int]:
 
 def _parse_range(text: str, field: _Field, *, has_step: bool) -> tuple[int, int]:
     if text == "*":
-        return (1, 7) if field is _WEEKDAY else (field.least, field.most)  # steps count from Monday
+        return (1, 7) if field is _WEEKDAY else (field.least, field.most)  # `*/2` counts from Monday
     first_text, dash, last_text = text.partition("-")
     first = _parse_in_range(first_text, field)
     last = _parse_in_range(last_text, field) if dash else field.most if has_step else first

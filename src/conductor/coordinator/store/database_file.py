@@ -37,7 +37,7 @@ from conductor.coordinator.store.statements import (
 
 logger = logging.getLogger(__name__)
 
-#: The ASCII codes of "cndw". SQLite stores this number in the file, and `file` shows it.
+#: The ASCII codes of "cndw". SQLite stores this number in the file, and the command `file` shows it.
 APPLICATION_ID = 0x636E6477
 #: A larger file is not checked completely at start. SQLite still reports damage in the pages that it reads.
 CHECKED_AT_START_BYTES = 64 * 1024 * 1024

@@ -59,7 +59,7 @@ class Notes:
         self.grants: list[tuple[Any, list[dict[str, Any]]]] = []
         #: Queues that were polled by a request that also carried reports.
         self.polled: list[PolledQueue] = []
-        #: Rounds of loops at which the pace of the loop is measured: see `workflows/fast_loops.py`.
+        #: Rounds of loops at which `workflows/fast_loops.py` measures the pace of the loop.
         self.loop_rounds: list[Any] = []
         #: Increments of metric counters, by (name, label values...).
         self.counts: dict[tuple[str, ...], int] = {}

@@ -564,7 +564,7 @@ class Decider:
         return True
 
     def is_inside(self, ref: str, loop: TaskNode) -> bool:
-        """Return whether a reference name belongs to a task inside a loop."""
+        """Return whether a reference name belongs to a task inside this loop."""
         base = self.plan.base_name(ref)
         return base is not None and self.plan.nodes[base].is_within(loop)
 

@@ -170,7 +170,7 @@ class Draft:
         yield from self.state.tasks.queued()
 
     def has_watched_task(self) -> bool:
-        """Return whether an open task is not SIMPLE, so that the decider must check it."""
+        """Return whether there is an open task that the decider must check, which is every task but SIMPLE tasks."""
         return not self.plan.has_only_worker_tasks and any(task.type != "SIMPLE" for task in self.open.values())
 
     def load_open_tasks(self) -> list[TaskState]:
@@ -261,7 +261,7 @@ class Draft:
         """Add a new task."""
         self._new[task.task_id] = task
         self.made += 1
-        if task.status in TERMINAL_TASK_STATUSES:  # an open task makes the workflow wait, so it has no cost
+        if task.status in TERMINAL_TASK_STATUSES:  # an open task makes the workflow wait, which ends an endless loop
             self.cost += 1 + self.bytes_brought_in // BYTES_PER_COUNTED_TASK
         self.spent_bytes += self.bytes_brought_in
         self.bytes_brought_in = 0

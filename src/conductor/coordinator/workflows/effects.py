@@ -141,7 +141,7 @@ class Effects:
         *,
         is_definition_from_data: bool = False,
     ) -> CachedWorkflow:
-        """Add a new workflow. The caller takes its first step."""
+        """Add a new workflow. The caller must then take the first step of the workflow."""
         snapshot = self._freeze(tx, start, is_definition_from_data)
         definition = snapshot.definition
         given = workflow_input(definition, start.input or {})

@@ -30,7 +30,7 @@ class Chains:
     """The families of workflows that have started others. An instance without families is false."""
 
     def __init__(self) -> None:
-        #: The first workflow of the family of each workflow.
+        #: For each workflow in a family, the first workflow of the family.
         self._first: OrderedDict[int, int] = OrderedDict()
         #: The number of starts in each family, by its first workflow.
         self._sizes: OrderedDict[int, int] = OrderedDict()
