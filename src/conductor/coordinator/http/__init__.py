@@ -1,13 +1,13 @@
-"""The HTTP half of the coordinator. It parses requests, calls their handlers and sends the answers. In reading order:
+"""The HTTP layer of the coordinator. It parses requests, calls their handlers and sends the answers. In reading order:
 
 - `tls`: the certificate of the coordinator, which is loaded again when its files change.
-- `connection`: one connection: parses requests and writes answers, with limits on both.
-- `body`: a request while it arrives: flow control, limits, and whether its client is still connected.
-- `app`: checks a request, finds its route, reads its body, calls the handler and answers every error.
+- `connection`: parses the requests of one connection and writes the answers, within limits of time and memory.
+- `body`: receives the body of a request within limits, and notices when its client disconnects.
+- `app`: checks a request, finds its route, reads its body, calls the handler and answers errors.
 - `origins`: the hosts and web pages that may send requests.
 - `memory_budget`: limits on the memory of large bodies and large answers, over all connections.
 - `auth`: issues tokens for a key and a secret, and finds the identity of a request.
-- `permissions`: checks that depend on more than the route.
+- `permissions`: permission checks that need more than the route, such as the task type.
 - `routing`: routes, and the table that finds the route of a path.
 - `request`: a request as handlers read it: typed access to path, query, headers and JSON body.
 - `answer`: the values that handlers return.

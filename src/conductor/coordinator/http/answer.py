@@ -27,9 +27,10 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     #: True if the connection must be closed after this answer.
     closes: bool = False
-    #: Called if the answer budget is exhausted. Undoes the request, and returns a small answer or raises.
+    #: Called if the memory for large answers is exhausted. Undoes the request, and returns a small answer or raises an
+    #: error.
     fallback: Callable[[], Awaitable[Answer]] | None = None
-    #: The bytes of the answer budget that a large body holds until it is sent.
+    #: The memory that is reserved for a large body until it is sent.
     reservation: Reservation | None = None
     #: The parts of a body of unknown length, sent in place of `body`. The connection is closed after them.
     stream: AsyncGenerator[bytes] | None = None

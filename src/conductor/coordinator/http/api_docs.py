@@ -81,7 +81,7 @@ def _make_schemas(types: dict[str, Any]) -> tuple[JsonObject, JsonObject]:
 def _rename_collisions(
     bodies: JsonObject, body_components: JsonObject, answer_components: JsonObject
 ) -> tuple[JsonObject, JsonObject]:
-    """Append `Request` to the name of each body component that shares its name with a different answer component."""
+    """Append `Request` to the name of each body schema that differs from the answer schema with that name."""
     collisions = {
         name
         for name, schema in body_components.items()

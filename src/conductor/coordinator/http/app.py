@@ -1,4 +1,4 @@
-"""The application: checks a request, finds its route, reads its body, calls the handler and answers every error."""
+"""The application: checks a request, finds its route, reads its body, calls the handler and answers errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_PUBLIC_BODY_BYTES = 64 * 1024
 
 
 class App:
-    """Answers requests, whatever connection they arrive on.
+    """Answers the requests of all connections.
 
     Args:
         core: The coordinator without HTTP.
@@ -114,7 +114,7 @@ class App:
         self._origins.check_host(head.http_version, headers)
 
     def _check_epoch(self, route: Route, head: RequestHead) -> None:
-        """Check the client's epoch token. Raise a 503 for a change if a newer coordinator has taken over."""
+        """Check the client's epoch token. If a newer coordinator has taken over, reject changes with a 503."""
         fence = self._core.store.fence
         token = head.headers.get(_EPOCH)
         if token is not None and token != fence.token:
@@ -132,7 +132,7 @@ class App:
             check_content_type(headers)
 
     async def _handle(self, route: Route, request: ApiRequest) -> Answer:
-        """Call the route's handler. Reserve memory for a large answer; the connection frees it when it is sent.
+        """Call the route's handler. Reserve memory for a large answer; the connection frees the memory after sending.
 
         If the memory is not free, there are three cases. A request that only reads drops its answer, waits for the
         memory, and calls the handler again. A request whose answer has a `fallback` is undone. Every other request has
@@ -161,7 +161,7 @@ class App:
 
 
 async def _call_handler(route: Route, request: ApiRequest) -> Answer:
-    """Call the route's handler, inside a span if the request changes something."""
+    """Call the route's handler. With tracing, a request that changes something gets a span of its own."""
     tracer, method = tracing.tracer, request.head.method
     if tracer is None or method == "GET" or route.has_side_effects:
         return await route.handler(request)

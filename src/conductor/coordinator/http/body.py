@@ -1,7 +1,7 @@
-"""A request while it arrives: its body, with flow control and limits, and whether its client is still connected.
+"""A request whose body is arriving: flow control, limits, and the news that its client has disconnected.
 
-The connection feeds the body, the application reads it. The connection stops reading from its socket when
-`UNREAD_BODY_BYTES` have arrived and the application has not asked for more.
+The connection adds the bytes of the body as they arrive, and the application takes them. The connection stops reading
+from its socket when `UNREAD_BODY_BYTES` have arrived and the application has not asked for more.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class IncomingRequest:
         self._callback: Callable[[], None] | None = None
 
     def on_disconnect(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the client disconnects or sends no more; at once if that has happened already."""
+        """Call `callback` once the client has disconnected, or once a disconnect would go unnoticed."""
         self._callback = callback
         if self._client_is_silent:
             callback()
@@ -165,5 +165,5 @@ async def read_body(request: IncomingRequest, limit: int, reservation: Reservati
 
 
 def _too_large(limit: int) -> ApiError:
-    """Return the 413. The connection discards the rest of the body, because most clients read only after sending it."""
+    """Return a 413 that keeps the connection open, because most clients send the whole body before they read."""
     return ApiError(413, f"the request body is larger than {limit} bytes")

@@ -216,7 +216,7 @@ class Connection(asyncio.Protocol):
             self._deadline.shorten(HEAD_TIMEOUT_S)  # further bytes of this head do not extend the deadline
 
     def eof_received(self) -> bool:
-        """Keep the connection open while complete requests wait for answers: the client may still be reading."""
+        """Keep the connection for the answers to complete requests: a client that sends no more may still read."""
         self._drop_incomplete_request()
         request = self._answering
         if request is None or not request.body.is_complete or (self._is_answer_written and not self._pipelined):
@@ -246,8 +246,8 @@ class Connection(asyncio.Protocol):
                 self._parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as offer:
-                # Java's HTTP client offers HTTP/2 with each first request. The parser then stops and never sees the
-                # body. The offer may be ignored (RFC 9110, 7.8): the request is parsed again without it.
+                # Java's HTTP client offers HTTP/2 with the first request of a connection. The parser then stops and
+                # never sees the body. The offer may be ignored (RFC 9110, 7.8): the request is parsed again without it.
                 if self._parser.get_method() == b"CONNECT" or self._host_count > 1:
                     raise httptools.HttpParserError("CONNECT or a second Host header is not supported") from offer
                 data = self._head_without_upgrade() + data[offer.args[0] :]

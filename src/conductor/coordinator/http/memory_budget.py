@@ -67,7 +67,7 @@ class MemoryBudget:
             raise
 
     def take_anyway(self, size: int) -> None:
-        """Take bytes even if they are not free; later reservations wait until they are released."""
+        """Take bytes even if they are not free. `free` can then be negative, and later reservations wait."""
         self.free -= size
 
     def give(self, size: int) -> None:

@@ -121,7 +121,7 @@ def _is_same_site(origin: bytes, host: bytes) -> bool:
 def _foreign_page(where: str) -> ApiError:
     return ApiError(
         403,
-        f"a web page of {where} may not change anything here. If the page is yours, allow it: "
+        f"a web page of {where} may not change anything on this coordinator. If the page is yours, allow it: "
         "conductor-worker serve --allow-origin, CONDUCTOR_ALLOWED_ORIGINS, or Coordinator(allowed_origins=[...])",
     )
 

@@ -1,7 +1,7 @@
 """Permission checks that depend on more than the route: task types of workers, and definitions inside requests.
 
 A definition names the secrets that its tasks receive. So a request that brings its own definition, or an expression
-that is evaluated with secrets, needs an admin's key; otherwise a starter could read every secret.
+that is evaluated with secrets, needs an admin's key. Otherwise a key with role starter could read every secret.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _check_operator(request: ApiRequest, operator: str) -> None:
 
 
 def check_may_poll(request: ApiRequest) -> None:
-    """Raise a 403 if the key may not receive tasks, because a delivered task contains the secrets of its definition."""
+    """Raise a 403 if the key may not poll. A task that is delivered contains the secrets that its definition names."""
     if Access.POLL not in request.identity.levels:
         raise ApiError(403, f"key {request.identity.key} may not receive tasks, which needs role worker or admin")
 

@@ -210,7 +210,7 @@ def read_json(body: bytes, wanted: type[T]) -> T:
         raise bad_request("the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         message = str(error)
-        if "truncated" in message and _SURROGATE.search(body):  # the decoder reports it as truncated data
+        if "truncated" in message and _SURROGATE.search(body):  # the decoder reports half a pair as truncated data
             message = "a string has one half of a surrogate pair (\\ud800 to \\udfff) without the other"
         raise bad_request(f"JSON parse error: {message}") from error
 

@@ -37,7 +37,7 @@ class ServerCertificate:
         self.context = self._load()
 
     async def reload_when_renewed(self, clock: Clock) -> None:
-        """Load renewed files until cancelled. New connections then use the new certificate."""
+        """Check the files every `CHECK_S` until cancelled, and use a renewed certificate for new connections."""
         while True:
             await clock.sleep(CHECK_S)
             self.reload_if_changed()
@@ -48,7 +48,7 @@ class ServerCertificate:
             found = self._read()
             if found == self._seen:
                 return
-            # The first load only validates: a half-replaced pair must not reach the context in use.
+            # Validate first: if only one of the two files is replaced yet, the context in use must stay unchanged.
             self._load()
             self.context.load_cert_chain(self._cert, self._key, _refuse_passphrase)
         except (ValueError, OSError) as error:

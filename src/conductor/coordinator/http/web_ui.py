@@ -1,6 +1,7 @@
 """The files of the web UI, served with a content security policy that allows nothing from other origins.
 
-The web UI uses the API like any other client: if the coordinator needs a key and a secret, it asks the user for them.
+The web UI uses the API like any other client: if the coordinator requires a key and a secret, the web UI
+asks the user for them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ ENTRY_PATHS = (
     "/workflowDef/{name}",
     "/taskDef/{name}",
 )
-#: Only programs use paths below these. An unknown one is answered with a JSON error instead of the web UI.
+#: Only programs request paths with these prefixes. If such a path is unknown, the answer is a JSON error, not the web
+#: UI.
 _PATHS_WITHOUT_PAGE = (b"/api/", b"/page/")
 _TYPES = {
     "html": b"text/html;charset=utf-8",

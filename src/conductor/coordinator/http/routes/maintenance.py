@@ -67,7 +67,8 @@ async def decide_workflow(request: ApiRequest) -> Answer:
 async def verify_and_repair(request: ApiRequest) -> Answer:
     """POST /admin/consistency/verifyAndRepair/{workflowId}: return false.
 
-    A Conductor server compares its database with its queues here. The coordinator has no second store to repair.
+    A Conductor server compares its database with its queues. The coordinator keeps both in one database, so there is
+    nothing to repair.
     """
     workflow_id = request.params["workflowId"]
     await request.reader.read(lambda tx: find_workflow(tx, workflow_id))

@@ -132,7 +132,7 @@ def record_by_hand(request: ApiRequest, tx: Tx, row: TaskRow, status: str) -> No
 
 
 def _read_batch(request: ApiRequest) -> list[Report] | list[Report | Outcome]:
-    """Return the reports of an array. An invalid report becomes a REJECTED outcome, so that the others count."""
+    """Return the reports of an array. An invalid report becomes a REJECTED outcome, so that the others are judged."""
     with contextlib.suppress(ApiError):
         return request.json(list[Report])
     return [_read_batch_item(bytes(body)) for body in request.json(list[msgspec.Raw])]

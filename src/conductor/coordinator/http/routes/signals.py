@@ -50,7 +50,7 @@ def _find_open_wait(request: ApiRequest) -> Callable[[Tx], TaskRow | None]:
 
 
 def read_return_strategy(request: ApiRequest) -> ReturnStrategy:
-    """Return the part of the workflow that the client wants to see."""
+    """Return the `returnStrategy` of the request, which selects the workflow or task in the answer."""
     text = request.query("returnStrategy") or "TARGET_WORKFLOW"
     known = get_args(ReturnStrategy)
     if text not in known:
@@ -66,7 +66,7 @@ async def wait_for_signal(
     request_id: str | None,
     refs: AbstractSet[str] = frozenset(),
 ) -> Answer:
-    """Answer once the workflow has ended, waits for a signal, or has passed one of `refs`.
+    """Answer once the workflow has ended, waits for a signal, or has ended a task of `refs`.
 
     If none of this happens within `wait_s`, answer with `signalTimeout` true.
     """

@@ -65,7 +65,7 @@ def _pause(request: ApiRequest) -> WorkflowChange:
 
 def _resume(request: ApiRequest) -> WorkflowChange:
     """Resume a paused workflow."""
-    return _act(request, workflow_actions.resume, refused=400)  # a Conductor server answers 500
+    return _act(request, workflow_actions.resume, refused=400)  # status of a refusal; a Conductor server answers 500
 
 
 _NOT_YET = "only an ended workflow can be retried: wait for its end, or terminate it first"
@@ -169,7 +169,7 @@ def _read_ids(request: ApiRequest) -> list[str]:
 
 
 def _change_some(tx: Tx, ids: list[str], change: WorkflowChange) -> list[str | None]:
-    """Change the first workflows, for about `TURN_S`. Return an error message or None for each."""
+    """Change workflows in the order of `ids` for about `TURN_S`. Return an error message or None for each."""
     began_s, problems = time.thread_time(), list[str | None]()
     for workflow_id in ids:
         if problems and time.thread_time() - began_s > TURN_S:

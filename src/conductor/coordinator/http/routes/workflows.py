@@ -158,7 +158,10 @@ def _check_start(request: ApiRequest, start_request: Start) -> None:
 
 
 async def execute(request: ApiRequest) -> Answer:
-    """POST /workflow/execute/{name}/{version}: start a workflow; answer at its end, a WAIT or a listed task."""
+    """POST /workflow/execute/{name}/{version}: start a workflow and wait for it.
+
+    Answer when the workflow has ended, waits for a signal, or has ended a task of `waitUntilTaskRef`.
+    """
     start_request = request.json(Start)
     start_request.name = request.params["name"]
     start_request.version = whole_number("a version", request.params["version"]) or None
