@@ -83,7 +83,7 @@ def find_first_key(tx: Tx, query: Query[KeyTime], at_ms: int, low: int, end: int
 
 
 def _count_finished(tx: Tx, bounds: list[int], failed: list[int]) -> list[int | None]:
-    """Return how many workflows ended without a failure in each span; None for old spans beyond `MAX_ENDED`."""
+    """Return how many workflows ended without a failure in each span; None for older spans beyond `MAX_ENDED` ends."""
     finished: list[int | None] = [None] * len(failed)
     left = MAX_ENDED
     for index in reversed(range(len(failed))):
@@ -96,7 +96,7 @@ def _count_finished(tx: Tx, bounds: list[int], failed: list[int]) -> list[int | 
 
 
 def _sample_attempts(tx: Tx, first: int) -> tuple[list[TaskTimes], int]:
-    """Return a sample of the attempts from a key on, and the number of all of them."""
+    """Return a sample of the attempts with the key `first` or a later one, and the number of these attempts."""
     end = (tx.first(LAST_KEY, "task") or 0) + 1
     attempts = end - first
     if attempts <= SAMPLED_ATTEMPTS:

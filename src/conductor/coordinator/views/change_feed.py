@@ -1,11 +1,12 @@
 """`/view/events`: tells open web UIs which workflows have changed, as server-sent events.
 
-The feed is filled from the notes of commits. While there is no stream, and for `LINGER_S` after the last one, a commit
-costs one comparison. Changes are gathered for `GATHER_S`, so that a busy coordinator publishes a few events per second.
+Each commit tells the feed which workflows it has changed. While there is a stream, and for `LINGER_S` after the last
+one, the feed gathers these changes for `GATHER_S` and publishes them as one event. At other times a commit costs one
+comparison.
 
-All methods run on the coordinator's event loop. Streams share one ring of encoded events. A client that reconnects
-sends the id of its last event. If the ring still has all later events, the client gets them; otherwise it gets `reset`,
-and reads everything again.
+All methods run on the coordinator's event loop. Streams share one ring buffer of encoded events. A client that
+reconnects sends the id of its last event. If the ring buffer still has all later events, the client gets them;
+otherwise it gets `reset`, and reads everything again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LINGER_S = 60.0
 MAX_EVENTS = 256
 #: An event names at most this many workflows. If more have changed, it says `all`.
 MAX_NAMED = 100
-#: How long clients wait before they connect again.
+#: The first line of each stream. It tells clients how many milliseconds to wait before they connect again.
 _FIRST_LINE = b"retry: 2000\n"
 _PING = b": no changes\n\n"
 

@@ -45,7 +45,7 @@ class LoadHistory:
             await asyncio.sleep(PERIOD_S)
 
     def add(self, tx: Tx) -> None:
-        """Measure now."""
+        """Add the current totals of the queues to the history."""
         totals = tx.first(QUEUE_TOTALS)
         if totals is not None:
             self._kept.append(_Measurement(tx.now_ms, totals))

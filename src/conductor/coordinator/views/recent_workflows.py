@@ -101,7 +101,7 @@ def list_workflow_ids(tx: Tx, wanted: PageFilter) -> WorkflowIds:
 
 
 def _find_floor(conditions: _Conditions, before: int) -> int:
-    """Return the lowest key that is examined below `before`; 0 if all are."""
+    """Return the lowest key that is examined below `before`; 0 if all keys are examined."""
     if conditions.is_indexed or before - 1 <= conditions.max_examined:
         return 0
     return before - conditions.max_examined

@@ -261,7 +261,7 @@ def _is_number(column: str, text: str) -> bool:
 
 
 def _split_values(text: str) -> list[str]:
-    inner = f",{text.removeprefix('(').removesuffix(')')}"  # a value is quoted only if its quote follows a comma
+    inner = f",{text.removeprefix('(').removesuffix(')')}"  # `_COMMA` recognizes a quote only after a comma
     values = [_unquote(part) for part in _split_at(_COMMA, inner)[1:]]
     if len(values) > MAX_VALUES:
         raise bad_request(f"IN takes at most {MAX_VALUES} values, not {len(values)}")

@@ -31,7 +31,7 @@ _TASK_TYPES = {"FORK_JOIN": "FORK", "FORK_JOIN_DYNAMIC": "FORK"}
 
 
 class TaskOwner(NamedTuple):
-    """The workflow of a task, as far as the task's JSON needs it."""
+    """The facts about a workflow that the JSON of its tasks contains."""
 
     name: str
     snapshot: Snapshot

@@ -1,4 +1,4 @@
-"""Why a task or workflow waits: the facts are read here, `conductor.protocol.why_waiting` makes the sentence."""
+"""Reads why a task or workflow waits; `conductor.protocol.why_waiting` makes a sentence of these facts."""
 
 from __future__ import annotations
 
