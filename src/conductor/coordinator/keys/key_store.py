@@ -1,7 +1,7 @@
 """The keys in the database, and the current ones in memory.
 
-The database stores a digest of each secret. A secret has 32 random bytes and cannot be guessed, so the digest is a fast
-one, unlike those for passwords.
+The database stores a digest of each secret. A secret has 32 random bytes and cannot be guessed, so a fast digest
+protects it as well as a slow one, which passwords need.
 Changes run in transactions. The commit puts the new keys into `Notes.keys`, and `core` passes them to `Keys.replace`,
 so memory never differs from the database, not even after a failed commit.
 """
@@ -71,7 +71,7 @@ class KeyRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class NewSecret(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A new secret. This answer is the only one that has it."""
+    """The answer with a new secret. No later answer contains the secret again."""
 
     name: str
     roles: list[Role]
@@ -82,7 +82,7 @@ class NewSecret(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Keys:
-    """The current keys. `find` and `check` run on the event loop; methods with a `tx` run in transactions."""
+    """The current keys. Methods with a `tx` run in transactions, all others on the event loop."""
 
     def __init__(self, salt: bytes, clock: Clock) -> None:
         self._salt = salt
@@ -247,9 +247,9 @@ class Keys:
         Args:
             tx: The transaction.
             name: The name of the key.
-            is_offline: Whether no coordinator serves the file. Only then can the last admin key be removed. A running
-                coordinator would admit every client if this was the only key; otherwise no client could manage the
-                remaining keys.
+            is_offline: Whether no coordinator serves the file. Only then can the last admin key be removed. In a
+                running coordinator no client could manage the remaining keys, and without remaining keys every client
+                would be admitted.
 
         Raises:
             ApiError: There is no such key (404), or it is the last admin key (409).

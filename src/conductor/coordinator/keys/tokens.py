@@ -95,8 +95,8 @@ class Tokens:
 
     def _sign(self, secret: int, expires_s: int) -> str:
         key = self._signing_key if secret else self._configured_key
-        # A restored copy of the database gives the numbers of newer secrets to other secrets. So the digest is signed,
-        # too: a token of a secret that the copy does not have is not valid for the next secret with its number.
+        # A database that was restored from an old copy lacks later secrets, and gives their numbers to new secrets. The
+        # digest of the secret is signed too, so that a token of a lost secret is not valid for a new one.
         return blake2b(
             b"%d.%d.%b" % (secret, expires_s, self._keys.digest(secret)), digest_size=24, key=key
         ).hexdigest()
