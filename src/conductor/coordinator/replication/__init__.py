@@ -6,5 +6,5 @@
 - `restore`: makes a database from a copy or a replica.
 
 Two coordinators must never write to one replica, because they would destroy it silently. So each start of a coordinator
-gets a place of its own below the URL: `000001`, `000002` and so on. The database records the number of its last place.
+begins a replica with a new number below the URL: `000001`, `000002` and so on. The database records its last number.
 """

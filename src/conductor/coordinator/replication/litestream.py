@@ -52,7 +52,7 @@ def find_program() -> str:
         StoreRefused: The program is not installed. The message says how to install it.
     """
     named = os.environ.get(PROGRAM_VARIABLE)
-    # Programs that pip installs are beside the interpreter, which is not always in PATH.
+    # pip installs programs into the directory of the interpreter, which is not always in PATH.
     found = shutil.which(named or PROGRAM) or (shutil.which(PROGRAM, path=str(Path(sys.executable).parent)))
     if found is None or (named and shutil.which(named) is None):
         what = f"{PROGRAM_VARIABLE}={named} is not a program" if named else f"{PROGRAM} is not installed"

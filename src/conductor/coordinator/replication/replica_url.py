@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 #: The schemes of Litestream.
 SCHEMES = ("file", "s3", "gs", "abs", "oss", "sftp", "nats", "webdav", "webdavs")
 #: A replica is stored below the URL under its number, with this many digits: `000001`.
-PLACE_DIGITS = 6
+NUMBER_DIGITS = 6
 HIDDEN = "***"
 _SECRET_NAME = re.compile(r"pass|secret|token|key|credential|signature", re.IGNORECASE)
-_PLACE = re.compile(rf"\d{{{PLACE_DIGITS}}}")
+_NUMBER = re.compile(rf"\d{{{NUMBER_DIGITS}}}")
 
 
 class InvalidReplicaUrl(ValueError):
@@ -91,19 +91,19 @@ class ReplicaUrl:
             text = text.replace(secret, HIDDEN)
         return text
 
-    def at_place(self, number: int) -> ReplicaUrl:
+    def with_number(self, number: int) -> ReplicaUrl:
         """Return the URL of the replica with this number below this URL."""
         parts = urlsplit(self.url)
-        path = f"{parts.path.rstrip('/')}/{number:0{PLACE_DIGITS}d}"
+        path = f"{parts.path.rstrip('/')}/{number:0{NUMBER_DIGITS}d}"
         return ReplicaUrl(urlunsplit(parts._replace(path=path)) if parts.netloc else f"file://{path}")
 
-    def list_places(self) -> list[int]:
+    def list_numbers(self) -> list[int]:
         """Return the numbers of the replicas in the directory of a file URL."""
         if self.directory is None or not self.directory.is_dir():
             return []
-        return [int(entry.name) for entry in self.directory.iterdir() if _PLACE.fullmatch(entry.name)]
+        return [int(entry.name) for entry in self.directory.iterdir() if _NUMBER.fullmatch(entry.name)]
 
     @property
-    def is_place(self) -> bool:
+    def has_number(self) -> bool:
         """Whether the URL ends with the number of a replica, such as `000001`, and so names a single replica."""
-        return bool(_PLACE.fullmatch(urlsplit(self.url).path.rpartition("/")[2]))
+        return bool(_NUMBER.fullmatch(urlsplit(self.url).path.rpartition("/")[2]))

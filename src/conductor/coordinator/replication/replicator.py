@@ -1,7 +1,7 @@
-"""Runs Litestream beside the coordinator: numbers the replica, starts the program, and reads its state.
+"""Runs Litestream while the coordinator runs: numbers the replica, starts the program, and reads its state.
 
 A thread supervises the program and starts it again if it ends. The program ends with the coordinator, also after a
-`kill -9`: its standard input is a pipe of the coordinator, and a small shell stops it when the pipe closes.
+`kill -9`: a shell script waits at a pipe from the coordinator, and stops the program when the pipe closes.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ ANSWER_TIMEOUT_S = 1.0
 #: An error that repeats is logged again only after this time.
 LOG_AGAIN_S = 60.0
 #: The search for an unused replica number stops after this many numbers.
-MAX_PLACES_TRIED = 1000
+MAX_NUMBERS_TRIED = 1000
 #: The path of a Unix socket may have 104 bytes on macOS and 108 on Linux.
 MAX_SOCKET_PATH_BYTES = 100
-#: The name of the directory beside the database, with the configuration and the working files of Litestream.
+#: The name of the database with this suffix is the directory with the configuration and working files of Litestream.
 DIRECTORY_SUFFIX = "-replication"
 #: Files in that directory. Litestream holds the lock while it runs.
 CONFIGURATION, LOCK = "litestream.yml", "lock"
@@ -94,7 +94,7 @@ class Replicator:
     """Keeps a replica of the database of one coordinator.
 
     Args:
-        database: The file.
+        database: The file of the database.
         url: The URL below which the replicas are stored.
         interval_s: How often changes are copied; None chooses by the kind of storage.
 
@@ -138,7 +138,7 @@ class Replicator:
             self._directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise StoreRefused(f"cannot create {self._directory}: {error.strerror}") from error
-        self._try_to_choose_place()
+        self._try_to_choose_replica()
         store.make_room_for_litestream(self._ask_for_sync)
         self._thread = threading.Thread(target=self._supervise, name="coordinator-replication", daemon=True)
         self._thread.start()
@@ -161,16 +161,16 @@ class Replicator:
 
     # -- the number of the replica --------------------------------------------------------------------------------
 
-    def _try_to_choose_place(self) -> bool:
+    def _try_to_choose_replica(self) -> bool:
         try:
-            self._replica = self._choose_place()
+            self._replica = self._choose_replica()
         except LitestreamFailed as error:
             self._note_error(f"the replica cannot be reached: {error}")
             return False
         logger.info("Replication: url=%s", self._replica.shown)
         return True
 
-    def _choose_place(self) -> ReplicaUrl:
+    def _choose_replica(self) -> ReplicaUrl:
         """Return the URL of the next unused replica number, and record the number in the database.
 
         A database without a recorded replica at this URL is refused if the URL already has one, so two databases
@@ -179,22 +179,22 @@ class Replicator:
         assert self._store is not None  # noqa: S101 (set by `start`)
         last = self._store.call(lambda tx: tx.first(REPLICA_PLACE, self._url.digest))
         number = int(last or 0) + 1
-        # Otherwise a coordinator that ends again and again before its first copy would leave a gap in which `restore`
-        # stops its search.
-        if last is not None and self._is_unused(self._url.at_place(int(last))):
+        # Use the last number again if it has no replica. Otherwise a coordinator that ends again and again before its
+        # first copy would leave so many unused numbers that `restore` stops its search among them.
+        if last is not None and self._is_unused(self._url.with_number(int(last))):
             number = int(last)
-        if last is None and (self._url.list_places() or has_files(self._program, self._url.at_place(number))):
+        if last is None and (self._url.list_numbers() or has_files(self._program, self._url.with_number(number))):
             raise StoreRefused(
                 f"{self._url.shown} already has replicas of another database, and two databases must not share a URL; "
                 "choose another URL, or restore that replica first"
             )
         tried = 0
-        while has_files(self._program, self._url.at_place(number)):
+        while has_files(self._program, self._url.with_number(number)):
             number, tried = number + 1, tried + 1
-            if tried > MAX_PLACES_TRIED:
+            if tried > MAX_NUMBERS_TRIED:
                 raise StoreRefused(f"{self._url.shown} has too many replicas; choose another URL")
-        place = self._url.at_place(number)
-        self._claim(place)
+        replica = self._url.with_number(number)
+        self._claim(replica)
         digest = self._url.digest
 
         def record(tx: Tx) -> None:
@@ -203,30 +203,30 @@ class Replicator:
         self._store.call(record)
         # Litestream's working files describe the previous replica. Without them, the new one begins with a snapshot.
         shutil.rmtree(self._directory / "state", ignore_errors=True)
-        return place
+        return replica
 
-    def _is_unused(self, place: ReplicaUrl) -> bool:
-        """Return whether the last start on this machine chose this place, and ended before its first copy.
+    def _is_unused(self, replica: ReplicaUrl) -> bool:
+        """Return whether the last start on this machine chose this number, and ended before its first copy.
 
-        The configuration beside the database shows that, unless its Litestream is still running. A copy of the
-        database on another machine has no configuration and must not use the place: the coordinator that recorded it
-        may still be running.
+        The configuration next to the database names the replica of the last start, and the lock shows whether its
+        Litestream is still running. A copy of the database on another machine has no configuration and must not use
+        the number, because the coordinator that recorded it might still be running.
         """
         try:
             configuration = json.loads((self._directory / CONFIGURATION).read_text())
-            if configuration["dbs"][0]["replica"]["url"] != place.url:
+            if configuration["dbs"][0]["replica"]["url"] != replica.url:
                 return False
             lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except (OSError, ValueError, LookupError):
             return False
         try:
-            return try_lock(lock) and not has_files(self._program, place)
+            return try_lock(lock) and not has_files(self._program, replica)
         finally:
             os.close(lock)
 
-    def _claim(self, place: ReplicaUrl) -> None:
+    def _claim(self, replica: ReplicaUrl) -> None:
         """Create the directory of a replica on a file system. mkdir is atomic, so two coordinators never share one."""
-        directory = place.directory
+        directory = replica.directory
         if directory is None:
             return
         try:
@@ -251,7 +251,7 @@ class Replicator:
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
-                if self._replica is not None or self._try_to_choose_place():
+                if self._replica is not None or self._try_to_choose_replica():
                     self._run_program()
             except (StoreRefused, OSError) as error:
                 self._note_error(str(error))
@@ -299,7 +299,7 @@ class Replicator:
             self._note_error(f"Litestream ended with status {status} and is restarted")
 
     def _lock_directory(self) -> int | None:
-        """Wait until the Litestream of an earlier coordinator on this file has ended. Return None if stopped."""
+        """Lock the directory once the earlier coordinator's Litestream has ended. Return None if `stop` comes first."""
         lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         while not try_lock(lock):
             if self._stopping.wait(0.1):
@@ -371,8 +371,8 @@ class Replicator:
             self._read_last_sync()
             self._read_bytes()
         error, last_sync_s = self._error, self._last_sync_s
-        # A copy after the error clears the error. The wall clock can be set back, so every change of the time of the
-        # last copy shows a newer copy.
+        # A copy after the error clears the error. The wall clock can be set back, so a changed time of the last copy
+        # means a newer copy, even if the time is earlier.
         if error is not None and last_sync_s != error[2]:
             self._error = error = None
         return ReplicationState(

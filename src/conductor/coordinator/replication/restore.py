@@ -160,7 +160,7 @@ def _fetch(url: ReplicaUrl, target: Path, timestamp_ms: int | None) -> tuple[str
     at = None if timestamp_ms is None else datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     timestamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None
     try:
-        replicas = [url] if url.is_place else _list_replicas(program, url)
+        replicas = [url] if url.has_number else _list_replicas(program, url)
     except LitestreamFailed as error:
         raise StoreRefused(f"{url.shown} cannot be read: {error}") from error
     for index, replica in enumerate(replicas):
@@ -185,11 +185,11 @@ def _fetch(url: ReplicaUrl, target: Path, timestamp_ms: int | None) -> tuple[str
 
 def _list_replicas(program: str, url: ReplicaUrl) -> list[ReplicaUrl]:
     """Return the replicas below a URL, the newest first."""
-    numbers = _search_places(program, url) if url.directory is None else url.list_places()
-    return [url.at_place(number) for number in sorted(numbers, reverse=True)]
+    numbers = _search_numbers(program, url) if url.directory is None else url.list_numbers()
+    return [url.with_number(number) for number in sorted(numbers, reverse=True)]
 
 
-def _search_places(program: str, url: ReplicaUrl) -> list[int]:
+def _search_numbers(program: str, url: ReplicaUrl) -> list[int]:
     """Return the numbers of the replicas in an object store, which Litestream cannot list.
 
     A number has no replica if its coordinator ended before the first copy, or if the replica was deleted.
@@ -198,7 +198,7 @@ def _search_places(program: str, url: ReplicaUrl) -> list[int]:
     with ThreadPoolExecutor(PARALLEL_SEARCHES) as threads:
         for first in range(1, MAX_SEARCHED, SEARCHED_AT_ONCE):
             block = range(first, first + SEARCHED_AT_ONCE)
-            exist = threads.map(lambda number: has_files(program, url.at_place(number)), block)
+            exist = threads.map(lambda number: has_files(program, url.with_number(number)), block)
             existing = [number for number, exists in zip(block, exist, strict=True) if exists]
             if found and not existing:
                 break

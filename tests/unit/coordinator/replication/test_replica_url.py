@@ -20,10 +20,10 @@ from conductor.coordinator.replication.replica_url import InvalidReplicaUrl, Rep
     ],
 )
 def test_a_place_is_a_directory_below_the_url(text: str, place: str) -> None:
-    url = ReplicaUrl.parse(text).at_place(7)
+    url = ReplicaUrl.parse(text).with_number(7)
     assert url.url == place
-    assert url.is_place
-    assert not ReplicaUrl.parse(text).is_place
+    assert url.has_number
+    assert not ReplicaUrl.parse(text).has_number
 
 
 def test_a_relative_directory_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_the_places_in_an_object_store_are_found_despite_gaps(
     monkeypatch: pytest.MonkeyPatch, existing: Sequence[int]
 ) -> None:
     url = ReplicaUrl.parse("s3://bucket/path")
-    places = [url.at_place(number) for number in existing]
+    places = [url.with_number(number) for number in existing]
     monkeypatch.setattr(
         "conductor.coordinator.replication.restore.has_files", lambda _program, replica: replica in places
     )
