@@ -1,7 +1,7 @@
 """The loop over published events: find the handlers that apply, and carry out their actions.
 
-Each action and the record of it are one transaction. The actions of one event may take several transactions, so that
-other callers are served in between.
+An action and the record that it was carried out share one transaction. The actions of one event can take several
+transactions, so that other callers are served in between.
 """
 
 from __future__ import annotations

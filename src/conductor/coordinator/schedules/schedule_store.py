@@ -101,7 +101,7 @@ def pause_all(tx: Tx) -> None:
 
 
 def resume_all(tx: Tx) -> None:
-    """Continue all schedules. Due times that have passed are treated as if the coordinator had been stopped."""
+    """Continue all schedules. Due times during the pause are treated like those while the coordinator is stopped."""
     tx.run(RESUME_SCHEDULES)
     tx.notes.add_wake(tx.first(EARLIEST_DUE))
 

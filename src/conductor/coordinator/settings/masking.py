@@ -3,8 +3,8 @@
 An HTTP or script task receives the values of its secrets, and a server or a script can return them.
 `system/system_task_queue.py` passes every result and every traceback of such a task through a `SecretMask` before the
 result is stored, answered or logged. No other module masks. The mask replaces a value by its placeholder in the
-definition, so a reason shows the URI as the definition has it. A placeholder in an output is plain text: no value is
-inserted there again.
+definition, so a reason shows the URI as the definition has it. A placeholder in an output is plain text, which is
+never replaced by the value again.
 
 The mask finds a value in texts, in the names of objects, as a whole number, and in the forms that requests, engines and
 servers commonly produce: JSON, percent-encoding, HTML, base64, `repr`, Latin-1. It ignores the case of ASCII letters.

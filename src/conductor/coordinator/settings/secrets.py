@@ -60,7 +60,7 @@ class Secrets:
         return SecretList(secrets=entries, are_stored=self._cipher is not None)
 
     def value(self, name: str) -> str | None:
-        """Return a secret, only for the worker that executes a task."""
+        """Return the value of a secret. Call this only for the worker that executes a task."""
         return self._from_api.get(name, self._from_environment.get(name))
 
     def put(self, tx: Tx, name: str, value: str) -> None:

@@ -26,7 +26,7 @@ _JAVA_METHOD = re.compile(
     r"|isEmpty|iterator|keySet|put|putAll|putIfAbsent|remove|set|size|subList|values)\b"
 )
 _HERE = Path(__file__).parent
-#: JavaScript code that runs around scripts. It is read here, because a script process cannot open files later.
+#: JavaScript code that runs around scripts. It is read on import, because a script process cannot open files later.
 _JAVA_METHODS_CODE = (_HERE / "java_methods.js").read_text(encoding="utf-8").strip()
 _EVALUATE_CODE = (_HERE / "evaluate_script.js").read_text(encoding="utf-8").strip()
 _OUT_OF_MEMORY = "the script exceeded its memory limit"

@@ -32,7 +32,7 @@ def find_syntax_errors(scripts: Sequence[Script], run: RunScript) -> list[str | 
     errors: list[str | None] = []
     try:
         errors.extend(_find_syntax_error(script, run) for script in scripts)
-    except QuickRunTimeout:  # only a script that is made to be slow takes long to parse
+    except QuickRunTimeout:  # only a malicious script takes long to parse; the scripts after it are not checked
         errors += [None] * (len(scripts) - len(errors))
     return errors
 

@@ -68,7 +68,7 @@ class SystemTaskQueue:
         self.writer = writer
         self.domain = SYSTEM_DOMAIN + name
         self._closed = False
-        #: Task types with ready tasks, in the order of their turns.
+        #: Task types with ready tasks, in the order in which they are polled.
         self._ready: dict[str, None] = {}
         self._polling: asyncio.Task[None] | None = None
 
