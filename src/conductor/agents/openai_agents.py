@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from agents.items import TResponseStreamEvent
 
 _response = TypeAdapter(ModelResponse)
-#: The tool calls of one attempt run one after the other.
-_tool_turns: WeakKeyDictionary[DurableRun, asyncio.Lock] = WeakKeyDictionary()
+#: A lock per attempt, because the tool calls of an attempt run one after the other.
+_tool_locks: WeakKeyDictionary[DurableRun, asyncio.Lock] = WeakKeyDictionary()
 
 
 class DurableModel(Model):
@@ -77,7 +77,7 @@ class DurableModel(Model):
             if isinstance(tool, FunctionTool) and tool.name not in self._waiting_tools:
                 _make_durable(tool)
 
-        # The function has no arguments, because a replay identifies the step by its name and its number alone.
+        # The function has no arguments, so that a replay compares only the name and the number of the step.
         async def model_request() -> Any:
             response = await self._model.get_response(*args, **kwargs)
             return _response.dump_python(response, mode="json")
@@ -151,5 +151,5 @@ class _DurableTool:
         async def tool_call(_arguments: str) -> Any:
             return await self._invoke(context, arguments)
 
-        async with _tool_turns.setdefault(run, asyncio.Lock()):
+        async with _tool_locks.setdefault(run, asyncio.Lock()):
             return await durable.step(tool_call, arguments, name=f"tool.{self._name}.{context.tool_call_id}")

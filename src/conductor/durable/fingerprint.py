@@ -36,7 +36,7 @@ def make_fingerprint(function: Callable[..., Any], args: Sequence[Any], kwargs: 
 
 
 def digest(value: object) -> str:
-    """Return a digest of a value that does not depend on the process: sets are sorted, and ids are not used."""
+    """Return a digest of a value that does not depend on the process: sets are sorted, and `id()` is not used."""
     return blake2b(_encode(_describe(value, 0)), digest_size=8).hexdigest()
 
 

@@ -42,7 +42,7 @@ from conductor.protocol.steps import (
 SETTLE_ROUNDS = 10
 
 #: On a replay, a step that its program had cancelled waits for its cancellation as long as in the first attempt, and
-#: this much longer.
+#: up to this many seconds longer.
 MAX_CANCELLATION_DELAY_S = 60.0
 
 #: The recorded type of the exception of a step that its program has cancelled.
@@ -56,7 +56,7 @@ class StepStore(Protocol):
     """Keeps the steps of one attempt and of the attempts before it."""
 
     async def load(self) -> list[Step]:
-        """Return the recorded steps. Waits that are over have ended."""
+        """Return the recorded steps. A wait whose time is over is returned as ended."""
 
     async def record(self, steps: list[Step]) -> None:
         """Record steps, and return when they are stored.
@@ -325,7 +325,7 @@ class DurableRun:
     # -- work on the event loop -----------------------------------------------------------------------------------
 
     async def _load(self) -> None:
-        """Load the recorded steps once, whichever branch comes first."""
+        """Load the recorded steps once, for all branches."""
         if self._loading is None:
             self._loading = asyncio.ensure_future(self._load_once())
         await asyncio.shield(self._loading)
@@ -338,7 +338,7 @@ class DurableRun:
             self._unused = set(self._recorded)
 
     async def _replay_other_branches(self) -> None:
-        """Let parallel branches reach their recorded steps, so that `_unused` has only those after the caller."""
+        """Let parallel branches replay their steps, so that `_unused` keeps only steps that come after the caller."""
         with self._lock:
             self._active += 1
             changes = self._changes
@@ -375,7 +375,7 @@ class DurableRun:
         raise Suspended
 
     async def _flush(self) -> None:
-        """Record failures and waits. All branches wait for the same request, so that none continues before it."""
+        """Record failures and waits. All branches wait for this request, so that none continues before it is stored."""
         if self._flushing is None or self._flushing.done():
             steps = self._take_unrecorded()
             if not steps:
@@ -384,7 +384,7 @@ class DurableRun:
         await self._finish(self._flushing)
 
     async def _finish(self, recording: asyncio.Future[None]) -> None:
-        """Wait for a record. If the program cancels the branch, raise the cancellation after the record.
+        """Wait until steps are recorded. A cancellation of the branch during the wait is raised after the wait.
 
         Otherwise, the program could continue although the result of a completed step is lost.
         """
@@ -404,7 +404,7 @@ class DurableRun:
         recording.result()
 
     async def _wait_for_cancellation(self, step: Step) -> None:
-        """Wait until the program cancels a step again that it had cancelled when the step was recorded."""
+        """Wait until the program cancels the step, as it did in the attempt that recorded the step."""
         try:
             await self._wait(step)
         except asyncio.CancelledError as error:
@@ -650,7 +650,7 @@ def _is_from_outside(error: BaseException, task: asyncio.Task[Any] | None) -> bo
 
 
 def _make_step_failed(call: Call, error: BaseException) -> StepFailed:
-    """Return an `Exception` for another exception of a function, which could end the event loop of the worker."""
+    """Return a `StepFailed` for an error such as SystemExit, which would end the event loop of the worker."""
     described = encode_error(error)
     return StepFailed(call.step, described.type, described.message)
 
@@ -712,7 +712,7 @@ def current_run() -> DurableRun | None:
     """Return the run of the current task; None outside a task, and inside a step.
 
     Raises:
-        DurableError: The task runs where steps cannot be kept.
+        DurableError: Steps cannot be stored where the task runs.
     """
     context = CURRENT_CONTEXT.get()
     if context is None or _inside_step.get():

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         """Return a random number from 0 to 1. A replay returns the same number."""
 
     def version(change: str) -> bool:
-        """Return whether this task began after a change of the program."""
+        """Return whether the task reached this line after the program was changed."""
 
 else:
     step, sleep, wait_for, call = durable.step, durable.sleep, durable.wait_for, durable.call
