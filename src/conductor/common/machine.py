@@ -78,8 +78,8 @@ async def _cancel_other_tasks() -> bool:
 def freeze_loaded_objects() -> None:
     """Exempt all objects in memory, which are mostly code, from garbage collection, and collect newer ones less often.
 
-    Only for processes that this package starts. This saves about a sixth of the CPU time of a small task. Reference
-    counting frees most newer objects when their task ends.
+    Call this only in processes that this package starts. This saves about a sixth of the CPU time of a small task.
+    Reference counting frees most newer objects when their task ends.
     """
     gc.collect()
     gc.freeze()

@@ -6,5 +6,5 @@
 - `epoch_token`: compares the epochs of coordinators.
 - `steps`: durable steps, and the limits on their size.
 - `views`: the JSON of `/api/view`, which the web UI and the command line read.
-- `why_waiting`: explains in one sentence why a task or a workflow waits, from facts of either kind of server.
+- `why_waiting`: explains in one sentence why a task or a workflow waits, on a coordinator or a Conductor server.
 """

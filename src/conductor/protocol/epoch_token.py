@@ -14,7 +14,7 @@ MAX_TOKEN_CHARS = 96
 
 
 def choose_newer_token(known: str | None, heard: str) -> str | None:
-    """Return the newer of two tokens of one lineage. If the lineages differ, return `heard`, if it can be a token."""
+    """Return the newer token if both have one lineage, otherwise `heard`. A text that cannot be a token is ignored."""
     if len(heard) > MAX_TOKEN_CHARS or not heard.isascii() or not heard.isprintable():
         return known
     same_lineage = known is not None and known[:LINEAGE_CHARS] == heard[:LINEAGE_CHARS]

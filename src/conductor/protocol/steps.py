@@ -19,7 +19,8 @@ MAX_STEP_BYTES_PER_TASK = 10 * 1024 * 1024
 #: The largest number of steps of a task.
 MAX_STEPS_PER_TASK = 10_000
 MAX_STEP_NAME_CHARS = 200
-#: Steps with more bytes are not delivered with the task. The worker reads them with `GET /tasks/{taskId}/steps`.
+#: If the steps of a task have more bytes, the task is delivered without its steps. The worker then reads them with
+#: `GET /tasks/{taskId}/steps`.
 MAX_DELIVERED_STEP_BYTES = 256 * 1024
 #: The approximate size of a page of `GET /tasks/{taskId}/steps`.
 STEP_PAGE_BYTES = 2 * 1024 * 1024
@@ -79,10 +80,10 @@ class Step(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     error: StepError | None = None
     #: How long a new SLEEP or MESSAGE step waits. A MESSAGE step without `wait_ms` has no time limit.
     wait_ms: Annotated[int, Meta(ge=0, le=MAX_WAIT_MS)] | None = None
-    #: The workflow that a new WORKFLOW step starts, if it is not the name of the step; and its version.
+    #: The workflow that a new WORKFLOW step starts, if its name differs from the name of the step; and its version.
     workflow_name: str | None = None
     version: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
-    #: Epoch milliseconds. The coordinator sets `due_at`, and the id of a started workflow.
+    #: Times in epoch milliseconds. The coordinator sets `due_at`, and the id of a started workflow.
     started_at: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
     ended_at: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
     due_at: Annotated[int, Meta(ge=0, lt=2**53)] | None = None

@@ -25,7 +25,7 @@ class StepView(Struct, rename="camel", kw_only=True, omit_defaults=True):
     ended_ms: int | None = None
     due_at_ms: int | None = None
     workflow_id: str | None = None
-    #: The first `MAX_RESULT_CHARS` characters of the result as JSON; of a failed step, of its error.
+    #: The first `MAX_RESULT_CHARS` characters of the result, or of the error of a failed step, as JSON.
     result: str | None = None
     result_bytes: int = 0
     #: A description of the time, message or workflow that the step waits for; None if the step has ended.
@@ -67,7 +67,7 @@ class TaskAttempt(Struct, rename="camel", kw_only=True, omit_defaults=True):
     #: The newest durable steps of the task and of its earlier attempts, in the order in which they were recorded. Only
     #: the newest attempt has them.
     steps: list[StepView] = []
-    #: The number of all its steps.
+    #: The number of all durable steps, also of those that `steps` leaves out.
     step_count: int = 0
 
 

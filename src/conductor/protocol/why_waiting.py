@@ -254,7 +254,7 @@ def explain_by_sub_workflow(outer: Waiting, workflow_id: str, name: str, inner: 
         workflow_id: The id of the innermost sub-workflow.
         name: The name of that sub-workflow.
         inner: The explanation of that sub-workflow.
-        levels: How many levels below the workflow it is.
+        levels: How many levels below the workflow that sub-workflow is.
     """
     depth = f", {levels} levels below" if levels > 1 else ""
     verb = "failed in" if outer.kind == "failed" else "waits for"
@@ -487,7 +487,7 @@ def _is_process_death(reason: str | None) -> bool:
 
 
 def find_own_reason(reason: str) -> str:
-    """Return a failure reason without the sub-workflows and tasks that Conductor puts around it, and their ids."""
+    """Return the innermost failure reason, without the names and ids of sub-workflows and tasks that Conductor adds."""
     if not reason.startswith(("Sub workflow ", "Task ")):
         return reason
     inner = reason.rpartition(" failure reason: ")[2]

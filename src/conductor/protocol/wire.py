@@ -51,7 +51,7 @@ WARNING_HEADER = "Conductor-Warning"
 #: Fields that a coordinator adds to a polled task.
 LEASE_ID = "leaseId"
 LEASE_EXPIRES_AT = "leaseExpiresAt"
-#: Fields of a polled task with durable steps: the steps, or true if they are too large for the answer.
+#: Fields of a polled task with durable steps. `stepsOmitted` is true if the steps are too large for the answer.
 STEPS = "steps"
 STEPS_OMITTED = "stepsOmitted"
 #: Fields that a worker adds to a report. (A heartbeat sends LEASE_ID and EXTEND_LEASE.)
