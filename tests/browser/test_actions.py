@@ -222,7 +222,7 @@ class TestByHand:
         page.button("Fail").click()
         page.tab.get_by_role("dialog").get_by_label("Reason").fill("too expensive")
         page.confirm("Fail")
-        page.says("approve is failed.")
+        page.says("approve has failed.")
         page.status_is("FAILED")
         expect(page.tab.locator(".title .why")).to_contain_text("too expensive")
 

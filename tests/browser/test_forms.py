@@ -93,7 +93,7 @@ class TestInbox:
         entry.get_by_role("button", name="Fail").click()
         page.tab.get_by_role("dialog").get_by_label("Reason").fill("no money")
         page.confirm("Fail")
-        page.says("approval is failed.")
+        page.says("approval has failed.")
         assert "no money" in samples.workflow(started)["reasonForIncompletion"]
 
 

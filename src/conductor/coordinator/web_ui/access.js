@@ -12,7 +12,7 @@ export async function loadAccess() {
   if (own !== null && readWith === token()) return;
   own = await get("/api/view/key");
   readWith = token();
-  document.documentElement.classList.toggle("cannot-start", !mayStart()); // hides the buttons in the list of workflows
+  document.documentElement.classList.toggle("cannot-start", !mayStart()); // hides the start buttons in the list of workflows
 }
 
 const has = (...roles) => own !== null && roles.some((role) => own.roles.includes(role));

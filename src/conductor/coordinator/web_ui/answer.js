@@ -29,7 +29,7 @@ export async function failDialog(taskId) {
   return null !== await ask({
     title: `Fail: ${titleOf(task)}`, button: "Fail", isBad: true, text: "The task fails with this reason. The workflow fails, too, unless the task is optional.",
     fields: [field("Reason", "reason", { required: true })],
-    work: ({ reason }) => report(task, { status: "FAILED", reasonForIncompletion: reason }), done: `${task.referenceTaskName} is failed.`,
+    work: ({ reason }) => report(task, { status: "FAILED", reasonForIncompletion: reason }), done: `${task.referenceTaskName} has failed.`,
   });
 }
 
@@ -43,7 +43,7 @@ function subject(task) {
   return Object.keys(about).length ? h("div", { class: "subject" }, valuesOf(about)) : null;
 }
 
-/** The fields of an object; nested values as JSON. */
+/** A list of the short values of an object, and its other values as JSON. */
 export function valuesOf(object) {
   const isShort = ([, value]) => value === null || (typeof value !== "object" && String(value).length <= MAX_VALUE);
   const all = Object.entries(object);
@@ -53,7 +53,7 @@ export function valuesOf(object) {
     rest.length ? json("Input", Object.fromEntries(rest)) : null];
 }
 
-/** The schema of the answer: in the input of the task, in its definition, or registered under the name of its form. */
+/** The schema of the output, from the input of the task, its definition, or a registered schema with the name of its form. */
 async function formSchemaOf(task) {
   const input = task.inputData ?? {};
   const human = isObject(input.__humanTaskDefinition) ? input.__humanTaskDefinition : {};

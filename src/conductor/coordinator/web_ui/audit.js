@@ -39,7 +39,7 @@ export async function loadOfWorkflow(id) {
   return get(withQuery("/api/view/audit", { workflowId: id, size: SHOWN_OF_WORKFLOW })).catch(() => null);
 }
 
-/** The card of the execution view. */
+/** The section of the execution view with the actions on its workflow. */
 export function cardOfWorkflow(page, id) {
   if (!page?.entries.length) return null;
   return h("section", { class: "card audit", "aria-label": "Audit" }, h("h2", null, "Audit"), table(page.entries, false),

@@ -1,4 +1,4 @@
-// Charts: bars over time, drawn as SVG. The text beside a chart says the same, because a picture must not be the only source.
+// Charts: bars over time, drawn as SVG. The text next to a chart says the same, because some users cannot see the drawing.
 
 import { h, s } from "./dom.js";
 import { axisTime, exactly } from "./words.js";

@@ -1,5 +1,5 @@
 // Creates elements with h() and s(). morph() updates the document with as few changes as possible, so that focus,
-// scroll position, open folds and text being typed are kept.
+// scroll position, open sections and text being typed are kept.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -39,7 +39,7 @@ function dispatch(event) {
   event.currentTarget.handlers?.[event.type]?.(event);
 }
 
-/** Make the children of `parent` equal to these, changing as little as possible. */
+/** Make the children of `parent` equal to `wanted`, changing as little as possible. */
 export function morph(parent, ...wanted) {
   morphChildren(parent, nodes(wanted).map((node) => (typeof node === "object" ? node : document.createTextNode(node))));
 }

@@ -42,7 +42,7 @@ async function payloadOf(line) {
   const mark = `${line.taskId} ${line.status} ${line.updatedMs ?? 0}`;
   if (payload?.mark !== mark || isOpen(line.status)) {
     const [task, logs, inner] = await Promise.all([get(`/api/tasks/${line.taskId}`), get(`/api/tasks/${line.taskId}/log`),
-      line.subWorkflowId ? get(`/api/view/workflow/${line.subWorkflowId}/waiting`).catch(() => null) : null]); // a sub-workflow may be removed
+      line.subWorkflowId ? get(`/api/view/workflow/${line.subWorkflowId}/waiting`).catch(() => null) : null]); // the sub-workflow might have been removed
     payload = { mark, task, logs: logs ?? [], inner };
   }
   return payload;
@@ -237,7 +237,7 @@ function panel(data, context, look, isAll, hrefOfAll) {
     line.subWorkflowId ? h("p", { class: "sub" }, h("a", { href: `/execution/${line.subWorkflowId}`, class: "strong" }, "Open the sub-workflow →"), inner && inner.kind !== "done" && !data.causes?.some((one) => one.workflowId === line.subWorkflowId) ? [" ", h("span", { class: inner.urgent ? "bad" : null }, inner.sentence)] : null) : null,
     h("dl", { class: "facts" }, taskFacts(data, line, attempts).map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
     open && BY_HAND.includes(line.type) ? [h("p", { class: "quiet" }, "From a terminal or a script:"), command("conductor-worker", "task", "complete", `${data.workflow.workflowId}:${line.ref}`, "--output", "{}")] : null,
-    line.waiting?.kind === "unpolled" ? [h("p", { class: "quiet" }, "Start its worker, for example:"), command("conductor-worker", "run", "MODULE"), h("p", { class: "quiet" }, "MODULE is the Python module in which ", h("code", null, `@worker_task("${line.name}")`), " stands.")] : null,
+    line.waiting?.kind === "unpolled" ? [h("p", { class: "quiet" }, "Start its worker, for example:"), command("conductor-worker", "run", "MODULE"), h("p", { class: "quiet" }, "MODULE is the Python module that contains ", h("code", null, `@worker_task("${line.name}")`), ".")] : null,
     json("Input", task.inputData), json(open ? "Output so far" : "Output", task.outputData),
     stepList(line), logList(logs), attempts.length > 1 ? attemptList("Attempts", attempts, line, look) : null,
     runs.length > attempts.length ? attemptList("Runs", runs, line, look, isAll, hrefOfAll) : null);

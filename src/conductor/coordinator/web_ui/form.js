@@ -1,8 +1,8 @@
 // A form made from a JSON schema. jsonForm() adds a switch between the form and the same value as JSON.
 //
 // A control is { element, read }. read(isStrict) returns the value, or undefined if the field is left out; with isStrict,
-// a wrong or missing value throws a FieldError. The number of controls is limited, see MAX_CONTROLS and MAX_DEPTH: what
-// does not fit is edited as JSON. Patterns of a schema are shown but not evaluated, because a hostile one would hang the tab.
+// a wrong or missing value throws a FieldError. Fields beyond MAX_CONTROLS and MAX_DEPTH are edited as JSON. Patterns of a
+// schema are shown but not evaluated, because a malicious pattern could hang the tab.
 
 import { h } from "./dom.js";
 import { fits, isObject, kindOf, parseJson, resolve, unwrap, variantsOf } from "./schema.js";
@@ -23,7 +23,7 @@ export class FieldError extends Error {
 
 const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 
-/** A schema for names without types: one field each. */
+/** A schema with one field of any type for each name. */
 export const schemaOfNames = (names) => ({ type: "object", properties: Object.fromEntries(names.map((name) => [String(name), {}])) });
 
 /**
@@ -96,7 +96,7 @@ function caught(work, element) {
 
 // -- controls
 
-/** The control for a rule. `about` has key, label (its name in messages), isRequired and value. */
+/** The control for a rule of the schema. `about` has key, label (its name in messages), isRequired and value. */
 function control(rule, context, about) {
   const resolved = resolve(rule, context.root);
   const value = about.value === undefined ? resolved.default : about.value;
@@ -214,7 +214,7 @@ function constControl(rule, context, about) {
   return { element: labelled(rule, about, shown), read: () => rule.const };
 }
 
-/** A field without a type: text, or JSON where the text is JSON. */
+/** A field without a type. A text that is JSON is read as JSON, any other text as a string. */
 function anyControl(rule, context, about) {
   const { value } = about;
   const isText = typeof value === "string" && !isJson(value);
@@ -254,7 +254,7 @@ function fieldsOf(rule, context, value, prefix) {
   const others = extra.length || left ? jsonControl({ description: left ? `${left} more fields of the schema` : "Values that the schema does not name" }, context,
     { key: "Other fields", label: `${prefix}other fields`, value: extra.length ? Object.fromEntries(extra) : undefined, initial: extra.length ? Object.fromEntries(extra) : undefined }) : null;
   return { element: h("div", { class: "fields" }, fields.map(([, one]) => one.element), others?.element), read: (isStrict) => {
-    const found = Object.create(null); // so that a property named __proto__ is a property
+    const found = Object.create(null); // has no prototype, so that __proto__ is an ordinary property
     for (const [key, one] of fields) {
       const read = one.read(isStrict);
       if (read !== undefined) found[key] = read;

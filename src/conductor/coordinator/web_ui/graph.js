@@ -7,7 +7,7 @@ import { count, kindOf, signOf } from "./words.js";
 const BOX = { w: 196, h: 44 };
 const GAP = { x: 20, y: 22 };
 const CHARS = 23; // characters of a name that fit into a box
-/** The maximum number of branches that are drawn; further branches are folded. */
+/** A fork with more branches is folded: one box stands for the branches that are not drawn. */
 export const SHOWN_BRANCHES = 6;
 const SHOWN_CASES = 5;
 const MIN_SCALE = 0.55; // smaller names could not be read

@@ -78,7 +78,7 @@ async function rotateDialog(one, refresh) {
   refresh();
 }
 
-/** Show a new secret. It is in no other answer, so the dialog closes only with its button. */
+/** Show a new secret. No later answer contains the secret, so the dialog closes only with its button. */
 const showSecret = (made) => ask({
   title: `The ${made.token ? "token" : "secret"} of ${made.name}`, button: "I have stored it", canCancel: false, isWide: true,
   text: "It is shown only now. Store it where the program reads it.",

@@ -15,8 +15,8 @@ let timer = null;
 export let isLive = false;
 
 /**
- * Open the stream, unless it is open. `onChange` gets { workflows, all } and is called with all: true after a gap. After
- * the stream has failed it is opened again later, or at once if the coordinator `isBack`.
+ * Open the stream, unless it is open. `onChange` gets { workflows, all }, where `all` is true if events were missed. A
+ * stream that has failed is opened again after a pause, or at once if the coordinator answers again (`isBack`).
  */
 export function listen(onChange, isBack) {
   listener = onChange;

@@ -1,10 +1,10 @@
-// Page: the key of this tab may not open a view, or has no role for the web UI. It says what the key is for.
+// Page for a key that may not open a view, or has no role for the web UI. The page says what the key is for.
 
 import { ownKey, mayRead } from "./access.js";
 import { h } from "./dom.js";
 import { command } from "./words.js";
 
-/** What a key may do that has none of the roles of the web UI. */
+/** What the roles are for that do not open the web UI: a sentence, and a command that uses the key. */
 const USES = {
   worker: ["A key with the role worker polls and reports tasks. To give it to a worker,", ["conductor-worker", "run", "MODULE"]],
   starter: ["A key with the role starter starts registered workflows, and reads the workflows that it has started. To start one,", ["conductor-worker", "workflow", "start", "NAME", "--wait"]],

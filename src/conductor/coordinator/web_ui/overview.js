@@ -10,7 +10,7 @@ import { ago, count, exactly, left, now, range, setNow, since, span } from "./wo
 import { summary } from "./workers.js";
 
 const TOP = 5;
-const SHOWN_QUEUES = 3; // more queues without workers are counted, so that the other facts stay in sight
+const SHOWN_QUEUES = 3; // further queues without workers are only counted, so that the other facts stay visible
 const HOURS = 1;
 
 export const title = () => "Overview";

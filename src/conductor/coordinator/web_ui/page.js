@@ -40,9 +40,9 @@ import { lost } from "./notfound.js";
 import { ago, now, since, tick } from "./words.js";
 
 /**
- * Refresh intervals. After an answer, the next refresh waits COST times its duration, but not longer than LIVE_MS: an open
- * tab takes less than 1 % of the server's time, and a change is shown within 3 seconds. After an answer of 100 ms or more,
- * it waits SLOW_COST times the duration, at most MAX_MS: the tab takes less than 5 % of the server's time.
+ * Refresh intervals. The pause after an answer is COST times the duration of the answer, at most LIVE_MS: an open tab
+ * takes less than 1 % of the server's time, and a change is shown within 3 seconds. After an answer of 100 ms or more, the
+ * pause is SLOW_COST times the duration, at most MAX_MS: the tab takes less than 5 % of the server's time.
  */
 const LIVE_MS = 2000;
 const EVENTS_MS = 5000;
@@ -74,7 +74,7 @@ const TABS = [
 /** Views that need more than the role viewer: the check, and the roles in words. */
 const RESTRICTED = new Map([[keys, [isAdmin, "admin"]], [audit, [mayOperate, "operator or admin"]]]);
 
-/** The roles that a view needs and that the key of this tab has not; null if the key may open the view. */
+/** The roles that may open a view, if the key of this tab has none of them; null if the key may open the view. */
 function missingRoles(view) {
   if (!mayRead()) return "viewer, operator or admin";
   const [isAllowed, roles] = RESTRICTED.get(view) ?? [mayRead];
@@ -94,7 +94,7 @@ let freeAt = 0; // the next refresh begins at this time at the earliest, on the 
 let plannedAt = 0; // when the next refresh begins
 let isShownLive = false; // whether the bar says that the stream is open
 let isStale = false; // something has changed since the last request was sent
-let failedRequests = 0; // requests that failed one after the other
+let failedRequests = 0; // failed requests in a row
 let asked = 0; // the number of the last request; late answers to earlier requests are not shown
 
 // -- addresses
@@ -204,7 +204,7 @@ function refreshAt(at) {
   timer = setTimeout(refresh, Math.max(0, at - performance.now()));
 }
 
-/** Refresh the view, as soon as its cost allows, if it shows a workflow that has changed. */
+/** If the view shows a workflow that has changed, refresh it at `freeAt`, or now if that time has passed. */
 function changed({ workflows, all }) {
   const { view, data } = shown;
   if (!view.usesEvents || document.visibilityState === "hidden" || (data && !all && view.shows && !view.shows(data, workflows))) return;
@@ -217,7 +217,7 @@ document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "visible") refresh();
   else live.pause();
 });
-// "/" goes to the search, unless a text is being typed.
+// The key "/" moves the focus to the search, unless a text is being typed.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, dialog, [contenteditable]")) return;
   event.preventDefault();
@@ -231,7 +231,7 @@ setInterval(() => {
   tick();
 }, 1000);
 
-// An error of the server is shown in the dialog that caused it, in the view that it keeps from loading, or else here.
+// An error of the server is shown in the dialog that caused it, in the view that could not be loaded, or else as a message.
 addEventListener("unhandledrejection", (event) => {
   if (!(event.reason instanceof ApiError)) return;
   event.preventDefault();
@@ -288,7 +288,7 @@ function drawBar() {
   morph(bar,
     h("a", { class: "brand", href: "/" }, h("img", { src: "/page/icon.svg", alt: "", width: 20, height: 20 }), " conductor-worker"),
     h("nav", { "aria-label": "Views" }, TABS.filter(([, , , may]) => (may ?? mayRead)()).map(([href, text, pattern]) => h("a", { href, "aria-current": pattern.test(location.pathname) ? "page" : null }, text, href === "/inbox" ? inboxCount() : null))),
-    h("div", { class: "numbers" }, overview ? [numbers(overview), mark()] : null),
+    h("div", { class: "numbers" }, overview ? [numbers(overview), updateState()] : null),
     mayRead() && h("form", { role: "search", onsubmit: (event) => {
       event.preventDefault();
       const text = event.target.elements.text.value.trim();
@@ -299,8 +299,8 @@ function drawBar() {
     h("button", { type: "button", class: "theme", "aria-label": `Theme: ${theme()}. Change theme`, title: `Theme: ${theme()}`, onclick: nextTheme }, { light: "☀", dark: "☾", auto: "◐" }[theme()]));
 }
 
-/** Whether the shown data are current. */
-function mark() {
+/** When the view was updated, and whether the stream of changes is open. */
+function updateState() {
   const isCurrent = isShownLive = live.isLive && !problem;
   return h("span", { class: `live ${problem ? "stale" : ""}` }, h("span", { class: "dot", "aria-hidden": "true" }, isCurrent ? "●" : "○"),
     problem ? " not updated, " : isCurrent ? " live, updated " : " updated ", ago(updatedMs));

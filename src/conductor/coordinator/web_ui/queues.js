@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { h } from "./dom.js";
 import { ago, count, setNow, since, span } from "./words.js";
 
-/** A worker that has not polled for this long, and holds nothing, has probably ended. */
+/** A worker that has not polled for this long, and holds no task, has probably ended. */
 const GONE_MS = 60000;
 const SHOWN_ALARMS = 6;
 

@@ -49,7 +49,7 @@ function row(one, context) {
     h("td", null, h("div", { class: "buttons" }, buttons(schedule, context, "small"))));
 }
 
-/** The workflow of a schedule, and what is wrong with it. */
+/** The workflow of a schedule, and the warnings about the schedule. */
 function target({ schedule, warnings }) {
   const name = schedule.startWorkflowRequest?.name;
   return [name ? h("a", { href: `/workflowDef/${encodeURIComponent(name)}` }, name) : "–", schedule.startWorkflowRequest?.version ? ` v${schedule.startWorkflowRequest.version}` : null,
@@ -60,7 +60,7 @@ const when = ({ times }) => times.map((one) => h("div", { class: "when" }, h("sp
 
 const state = (schedule) => [schedule.paused ? h("span", { class: "status paused" }, "‖ PAUSED") : h("span", { class: "status ok" }, "✓ ACTIVE"), schedule.pausedReason ? h("span", { class: "quiet under" }, schedule.pausedReason) : null];
 
-/** The next runs, in the zone of each cron expression, which is named. */
+/** The next runs, each in the time zone of its cron expression and with the name of the zone. */
 function nextRuns({ schedule, times }, size) {
   if (schedule.paused) return h("span", { class: "quiet" }, "none while paused");
   const next = times.flatMap((cron) => cron.next.map((due) => ({ ...due, zone: cron.zone }))).filter((due) => due.atMs > now()).sort((a, b) => a.atMs - b.atMs).slice(0, size);

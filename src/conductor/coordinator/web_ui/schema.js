@@ -8,7 +8,7 @@ const MAX_VARIANTS = 20;
 export const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 const isScalar = (value) => value === null || typeof value !== "object";
 
-/** The schema itself: Conductor wraps it as { name, version, type, data }. Null if there is none. */
+/** A JSON schema without Conductor's wrapper { name, version, type, data }. Null if there is none. */
 export function unwrap(schema) {
   const found = isObject(schema?.data) ? schema.data : schema;
   return isObject(found) && ["properties", "type", "$ref", "anyOf", "oneOf", "allOf", "enum"].some((key) => Object.hasOwn(found, key)) && found.type !== "JSON" ? found : null;
@@ -64,7 +64,7 @@ function decoded(text) {
   }
 }
 
-/** The control for a resolved rule: const, enum, variants, object, array, string, integer, number, boolean, any or json. */
+/** The kind of control for a resolved rule: one of the keys of CONTROLS in form.js. */
 export function kindOf(rule) {
   if (Object.hasOwn(rule, "const")) return "const";
   if (Array.isArray(rule.enum)) return rule.enum.length && rule.enum.length <= MAX_OPTIONS && rule.enum.every(isScalar) ? "enum" : "json";

@@ -37,7 +37,7 @@ export function render(one) {
   const link = (href, text, does) => h("li", null, h("a", { href, "data-native": "" }, text), ` ${does}`);
   return [h("h1", null, "Server"), h("section", { class: "card", "aria-label": "Server" }, h("dl", { class: "facts roomy" }, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]))),
     h("div", { class: "columns even" },
-      h("section", { class: "card", "aria-label": "Commands" }, h("h2", null, "Look after it"), h("ul", { class: "links" },
+      h("section", { class: "card", "aria-label": "Commands" }, h("h2", null, "Maintenance"), h("ul", { class: "links" },
         command(isMemory ? "conductor-worker serve --database FILE" : `conductor-worker backup ${copyOf(one.database)} --database ${one.database}`, isMemory ? "keeps the workflows in a file." : "copies the database while the server runs."),
         command("conductor-worker purge --help", "removes finished workflows now."),
         command("conductor-worker doctor", "checks the setup, and names what is wrong."))),
@@ -45,7 +45,7 @@ export function render(one) {
         link("/metrics", "/metrics", "for Prometheus"), link("/health", "/health", "for probes"), link("/api-docs", "/api-docs", "the REST API as OpenAPI"))))];
 }
 
-/** The name of a copy beside a file. */
+/** The name for a copy of a database in the same directory. */
 function copyOf(database) {
   return `${database.replace(/\.db$/, "")}-copy.db`;
 }

@@ -50,7 +50,7 @@ function start(chosen, { correlationId, input }, { version, definition }) {
   return post("/api/workflow", { name: chosen.name, input, workflowDef: definition, ...(correlationId ? { correlationId } : {}) });
 }
 
-/** The form for the input of a workflow. The values of earlier runs are never filled in by themselves. */
+/** The form for the input of a workflow. The form is empty unless `input` is given. */
 export async function inputForm(name, { version, input, definition } = {}) {
   const known = await get(withQuery(`/api/metadata/workflow/${encodeURIComponent(name)}`, { version })).catch((error) => {
     if (error.status === 404) return null;
@@ -62,7 +62,7 @@ export async function inputForm(name, { version, input, definition } = {}) {
   return { isKnown: known !== null, description: found.description, form: jsonForm({ schema: schema ?? (names.length ? schemaOfNames(names) : null), value: input }) };
 }
 
-/** A schema with its content: a definition may only name a registered schema. */
+/** The content of a schema. Instead of the content, a definition can have the name of a registered schema. */
 export async function fullSchema(schema) {
   if (!schema || schema.data || schema.properties || !schema.name) return schema ?? null;
   const path = `/api/schema/${encodeURIComponent(schema.name)}${schema.version ? `/${schema.version}` : ""}`;

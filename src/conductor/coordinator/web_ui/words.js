@@ -55,7 +55,7 @@ export function left(ms) {
 
 const agoText = (ms) => (now() - ms < 1000 ? "now" : `${span(now() - ms)} ago`);
 
-/** Update the counting times; called once a second. */
+/** Update the times that `ago`, `since` and `left` have made; called once a second. */
 export function tick() {
   for (const one of document.querySelectorAll("time[data-since]")) set(one, agoText(Number(one.dataset.since)));
   for (const one of document.querySelectorAll("time[data-for]")) set(one, span(now() - Number(one.dataset.for)));

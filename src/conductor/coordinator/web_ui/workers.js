@@ -20,7 +20,7 @@ export function render({ workers, knownSinceMs }) {
   if (!workers.length) {
     return [h("h1", null, "Workers"), h("div", { class: "blank" }, h("h2", null, "No worker has polled yet"),
       h("p", null, "Start one with ", h("code", null, "conductor-worker run MODULE"), ". It appears here with its first poll."),
-      h("p", { class: "quiet" }, "Polls are noted since the server started ", ago(knownSinceMs), "."))];
+      h("p", { class: "quiet" }, "The server started ", ago(knownSinceMs), ". Earlier polls are unknown."))];
   }
   const live = workers.filter((one) => one.isLive);
   const versions = new Set(live.map((one) => one.client).filter(Boolean));
@@ -30,7 +30,7 @@ export function render({ workers, knownSinceMs }) {
     h("div", { class: "scroll" }, h("table", { class: "list cards workers" },
       h("thead", null, h("tr", null, h("th", null, "Worker"), h("th", null, "State"), h("th", null, "Last poll"), h("th", null, "Running / slots"), h("th", { class: "number" }, "Run p50 / p95"), h("th", null, "Version"), h("th", { class: "wide" }, "Queues"))),
       h("tbody", null, workers.map(row)))),
-    h("p", { class: "quiet" }, "Polls are noted since the server started ", ago(knownSinceMs), ". A worker whose slots are all busy does not poll. Workers of other SDKs do not tell their slots. Durations cover the newest 2,000 tasks."),
+    h("p", { class: "quiet" }, "The server started ", ago(knownSinceMs), ". Earlier polls are unknown. A worker whose slots are all busy does not poll. Workers of other SDKs do not report their slots. Durations cover the newest 2,000 tasks."),
   ];
 }
 
@@ -40,7 +40,7 @@ export function summary(live) {
   const told = live.filter((one) => one.slots);
   const slots = total(told, (one) => one.slots);
   const busy = total(told, (one) => one.inHand);
-  const others = total(live, (one) => one.inHand) - busy; // tasks of workers that do not tell their slots
+  const others = total(live, (one) => one.inHand) - busy; // tasks of workers that do not report their slots
   const parts = [count(live.length, "worker") + " live"];
   if (slots) parts.push(`${busy.toLocaleString("en")} of ${slots.toLocaleString("en")} slots busy`);
   if (others || !slots) parts.push(`${count(others, slots ? "other task" : "task")} running`);

@@ -12,7 +12,7 @@ const STATUSES = ["RUNNING", "PAUSED", "COMPLETED", "FAILED", "TIMED_OUT", "TERM
 const SINCE = [["", "Any time"], ["1", "Last hour"], ["24", "Last 24 hours"], ["168", "Last 7 days"]];
 const FILTERS = ["status", "name", "text", "input", "since", "from", "to", "top"];
 const HOUR_MS = 3600000;
-/** The id in "waits for sub-workflow NAME (ID)": too long for a row, and the page of the workflow links to it. */
+/** The id in "waits for sub-workflow NAME (ID)". Rows leave it out, because it is long and the page of the workflow links to it. */
 const SUB_WORKFLOW_ID = / \([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)/;
 /** Selected workflows: id → status. They may be on other pages. */
 const chosen = new Map();
@@ -128,7 +128,7 @@ function bulk(page, allOnPage, query, refresh) {
   const chooseAll = async () => {
     const found = await get(withQuery("/api/view/workflow-ids", filterOf(query)));
     for (const [id, status] of Object.entries(found.statuses)) chosen.set(id, status);
-    if (found.hasMore) say(`The newest ${chosen.size.toLocaleString("en")} of more workflows are selected.`);
+    if (found.hasMore) say(`More workflows match. Only the newest ${chosen.size.toLocaleString("en")} are selected.`);
     refresh(true);
   };
   return h("div", { class: "bulk", role: "group", "aria-label": "Actions for the selected workflows", "data-key": "bulk" },
