@@ -62,7 +62,7 @@ class Process:
         task = Task(task_id=name, workflow_instance_id="w", task_type="job", reference_task_name=name, poll_count=2)
         task.task_definition = TaskDef(name="job", timeout_seconds=timeout_s)
         running = RunningTask(Grant(task, 0.0), TaskContext(task, "w", None), CONFIG, 0.0, _cancel)
-        running.carrier = self._going[name] = asyncio.create_task(self.isolation.run(self._execute, running))
+        running.processing = self._going[name] = asyncio.create_task(self.isolation.run(self._execute, running))
         await self.settle()
         return running
 
@@ -98,8 +98,8 @@ class Process:
 
 def _cancel(running: RunningTask) -> None:
     """Cancel the wait of a stopped task, as the engine does."""
-    if running.carrier is not None:
-        running.carrier.cancel()
+    if running.processing is not None:
+        running.processing.cancel()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Running workers. This is the path of a task in reading order; each line names the modules that a reader meets there.
+"""Runs workers. The modules are listed in the order in which a task passes through them.
 
 Entry points:
     `task_handler` runs each worker in a process of its own, `task_handler_asyncio` all of them on one event loop.
@@ -12,20 +12,24 @@ One process:
     `worker_group` starts and stops its workers; `session` has their shared connections, leases and journal.
     `registration` registers task definitions, with the schemas of `json_schema_generator`.
 
-One task, from its delivery to its verdict: `engine` keeps the slots full and carries each task through the steps below:
-    see `Engine.carry`. `poller` polls: how many tasks to request, and when to poll again. `prefetch` holds the tasks
-    beyond the slots, if the worker's option of that name allows them. `polled_tasks` decides about each task that
-    arrives: execute it, report it without executing it, or ignore it. `running_task` is the state of a running task:
-    its lease, and whether it must stop. `lease` keeps the leases, with a `heartbeat` for each in time; `blocked_loop`
-    names code that blocks the event loop. `progress` tracks the log lines and output of a running task; heartbeats
-    carry them. `task_trace` has the spans of a traced task. `isolation` decides when a task may begin: one that may
-    have killed a process runs alone. `executor` calls the worker's function, a `def` on the threads of `thread_pool`;
-    `execution_marks` marks the call, so that it is known if the process dies meanwhile. `step_recorder` records the
-    durable steps of the function, `step_file` on a server that has no place for them. `reporter` reports the outcome
-    until there is a verdict; `delivery` sends reports and reads the answers. `server_probe` notices when the server is
-    reachable again. `journal` keeps the task, then its report, on disk until the verdict; `adopted_journal` is that of
-    a dead process. `redelivery` sends again the reports that could not be delivered, and requeues the tasks of dead
-    processes.
+One task, from its delivery to its verdict:
+    `engine` keeps the slots full, and takes each task through the steps below: see `Engine.process_task`.
+    `poller` polls, and decides how many tasks to request and when to poll again.
+    `prefetch` holds the tasks beyond the slots, if the worker's option `prefetch` allows them.
+    `polled_tasks` decides about each task that arrives: execute it, report it without executing it, or ignore it.
+    `running_task` is the state of a running task: its lease, and whether the task must stop.
+    `lease` extends the leases in time with `heartbeat`; `blocked_loop` names code that blocks the event loop.
+    `progress` tracks the log lines and output of a running task, which heartbeats send to the server.
+    `task_trace` has the spans of a traced task.
+    `isolation` decides when a task may begin: a task that may have killed a process runs alone.
+    `executor` calls the worker's function, a `def` on the threads of `thread_pool`.
+    `execution_marks` marks the call, so that the task is known if the process dies during the call.
+    `step_recorder` records durable steps on a coordinator; `step_file` stores them for other servers.
+    `reporter` reports the outcome until there is a verdict; `delivery` sends reports and reads the answers.
+    `server_probe` notices when the server is reachable again.
+    `journal` keeps the task, then its report, on disk until the verdict.
+    `adopted_journal` is the journal of a dead process.
+    `redelivery` resends the reports that could not be delivered, and requeues the tasks of dead processes.
 
 `conductor.client.worker.outcome` turns the value or the error of a function into a result.
 """

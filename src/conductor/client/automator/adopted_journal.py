@@ -48,7 +48,7 @@ def adopt_files(journal: Journal) -> Iterator[AdoptedJournal]:
 
 
 class AdoptedJournal:
-    """The journal of a dead process, locked by this one."""
+    """The journal of a dead process, locked by this process."""
 
     def __init__(self, path: Path, file: int, contents: JournalContents) -> None:
         self.path = path
@@ -66,7 +66,7 @@ class AdoptedJournal:
         except OSError:
             return None
         try:
-            # A file without a link was removed between `open` and the lock.
+            # A link count of 0 means that the file was removed between `open` and the lock.
             if try_lock(file) and (found := os.fstat(file)).st_nlink > 0 and _is_trusted(path, found):
                 if found.st_size > max_bytes:
                     _set_aside(path, found.st_size, max_bytes)
@@ -139,7 +139,7 @@ _untrusted: set[Path] = set()
 
 
 def _is_trusted(path: Path, found: os.stat_result) -> bool:
-    """Return whether only this user can write the file. Its reports are sent with this user's credentials."""
+    """Return whether only this user can write the file, because its reports are sent with this user's credentials."""
     if stat.S_ISREG(found.st_mode) and not is_writable_by_others(found):
         return True
     if path not in _untrusted:

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 class AsyncTaskRunner:
     """Run one worker as a coroutine: `await AsyncTaskRunner(worker, configuration).run()`.
 
-    Until `run()`, the runner has no open connection and can be pickled and sent to another process.
+    Before `run()`, the runner has no open connection, so it can be pickled and sent to another process.
     """
 
     def __init__(

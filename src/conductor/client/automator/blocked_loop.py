@@ -16,11 +16,11 @@ logger = logging.getLogger(__name__)
 
 #: An event loop that has not answered for this long is reported as blocked.
 BLOCKED_LOOP_S = 2.0
-#: The number of looks at the stack of the loop in this time.
-LOOKS = 4
-#: The functions of an event loop below which its callbacks run.
+#: How often the stack of the loop's thread is read within `BLOCKED_LOOP_S`.
+STACK_READS = 4
+#: The functions of asyncio that call the callbacks of an event loop.
 _LOOP_FUNCTIONS = ("run_until_complete", "run_forever", "_run_once")
-#: Where the code of this package, of the standard library and of installed packages is.
+#: The beginnings of the file names of this package, the standard library and installed packages.
 _OTHER_CODE = (
     "<frozen ",
     str(Path(__file__).parents[2]) + os.sep,
@@ -51,9 +51,9 @@ class LoopGuard:
                 self._report()
 
     async def _answers(self) -> bool:
-        """Return whether the loop answers. Until then, look at its stack several times.
+        """Return whether the guarded loop runs a callback within `BLOCKED_LOOP_S`.
 
-        The last look may find the code of this package: the user's function has just returned.
+        The stack of its thread is read several times, because the user's function may return before the last reading.
         """
         answered = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -62,19 +62,19 @@ class LoopGuard:
             self._guarded.call_soon_threadsafe(lambda: loop.call_soon_threadsafe(answered.set))
         except RuntimeError:
             return True  # the loop is closed: the workers have ended
-        for _ in range(LOOKS):
+        for _ in range(STACK_READS):
             try:
-                async with asyncio.timeout(BLOCKED_LOOP_S / LOOKS):
+                async with asyncio.timeout(BLOCKED_LOOP_S / STACK_READS):
                     return await answered.wait()
             except TimeoutError:
                 self._user_frames = self._find_user_frames() or self._user_frames
         return False
 
     def _find_user_frames(self) -> list[traceback.FrameSummary]:
-        """Return the frames of the loop's thread from the first one of the user's code on."""
+        """Return the stack of the loop's thread, from the first frame of the user's code to the innermost frame."""
         frame = sys._current_frames().get(self._thread_id)
         stack = list(traceback.extract_stack(frame)) if frame else []
-        # Code outside the loop, such as the program that started it, does not block it.
+        # Leave out the frames that called the event loop, such as the user's main program: they do not block the loop.
         inside = max((at + 1 for at, one in enumerate(stack) if one.name in _LOOP_FUNCTIONS), default=0)
         stack = stack[inside:]
         first = next((at for at, one in enumerate(stack) if not one.filename.startswith(_OTHER_CODE)), len(stack))

@@ -70,7 +70,7 @@ class ChildSpec:
     #: (`greet@vip`).
     names: tuple[str, ...] = ()
     lifespans: tuple[Callable[..., Any], ...] = ()
-    #: The start line that this process logs if the parent shows no logs; None if the parent logs the line itself.
+    #: The text that this process logs first if the parent shows no logs; None if the parent logs the text itself.
     first_line: str | None = None
     #: The program's current environment. A fork server only has the environment of its own start.
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))

@@ -1,4 +1,4 @@
-"""Sends reports, alone or in batches with those of the same tick, and reads the server's answers."""
+"""Sends reports, alone or in batches per tick of the event loop, and reads the server's answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.common.clock import Clock
 
-#: The largest number of report requests in flight. Reports that become ready meanwhile share the next request.
+#: The largest number of report requests in flight. Reports that become ready during these requests share the next one.
 MAX_IN_FLIGHT = 2
 #: A report that has waited this long is sent even if `MAX_IN_FLIGHT` requests are in flight.
 MAX_WAIT_S = 0.05
@@ -39,7 +39,7 @@ _TOO_LARGE = 413
 #: does not help.
 _UNAUTHORIZED = frozenset({401, 403})
 
-#: The most characters that are kept of a server's message.
+#: A longer message of a server is cut to this number of characters.
 MAX_MESSAGE = 500
 
 
@@ -53,7 +53,7 @@ class ReportAnswer(NamedTuple):
     #: Whether the answer has an unknown verdict or is a web page, which neither a Conductor server nor a coordinator
     #: sends.
     is_malformed: bool = False
-    #: The largest body that the server accepts, if it says so.
+    #: The largest body that the server accepts, in bytes; None if the answer does not say.
     max_body: int | None = None
     #: The next task, if the answer contains one. Its lease begins at `sent_at`, when the report was sent.
     next_task: Task | UnreadableTask | None = None
@@ -127,7 +127,7 @@ class Delivery:
     async def deliver(
         self, body: bytes, wanted: Callable[[], bool] | None = None, may_ask_next: Callable[[], bool] | None = None
     ) -> ReportAnswer:
-        """Send one report, together with those of the same tick if the server accepts arrays.
+        """Send one report. If the server accepts arrays, all reports of a tick of the event loop share a request.
 
         Args:
             body: The encoded report. It is not sent if it is larger than the server accepts.
@@ -223,7 +223,7 @@ class Delivery:
             except AnswerTooLarge:
                 if not next_tasks:
                     raise
-                response = await send()  # the verdicts stay the same; the coordinator requeues the granted tasks
+                response = await send()  # without next tasks: the coordinator requeues those that it has granted
             if response.status == 200:
                 return read_answers(response, len(batch), sent_at)
             answer = read_answer(response)
@@ -327,7 +327,9 @@ def _read_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def find_loss(task: Task, *, worker_id: str | None, poll_count: int, reported_as: str | None) -> str | None:
-    """Return why this worker no longer holds a task on a Conductor server; None if it does. In doubt, the task is lost.
+    """Return why this worker no longer holds a task on a Conductor server; None if it does.
+
+    In doubt, the task counts as lost.
 
     Args:
         task: The task as the server has it.
@@ -335,8 +337,8 @@ def find_loss(task: Task, *, worker_id: str | None, poll_count: int, reported_as
         poll_count: The poll count of the delivery that this worker received.
         reported_as: The status in this worker's report; None without a report.
     """
-    # A delivered task is IN_PROGRESS. A SCHEDULED task waits to be polled, and another worker may execute it. The work
-    # here must therefore stop, unless this worker's own report has requeued the task.
+    # A delivered task is IN_PROGRESS. A SCHEDULED task waits to be polled, and another worker may execute it. So
+    # this worker must stop its work, unless the worker's own report has requeued the task.
     is_not_running = task.status in TERMINAL_TASK_STATUSES or task.status == "SCHEDULED"
     if is_not_running and task.status != _status_after(reported_as):
         return f"the server has the task as {_quote(task.status)}"

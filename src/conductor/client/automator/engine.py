@@ -1,6 +1,6 @@
-"""The engine of a worker: keeps its slots full, and carries each task from its delivery to its verdict.
+"""The engine of a worker: keeps its slots full, and executes and reports each task until the verdict.
 
-`run` polls until `stop_polling`; each task then goes through `carry`. A drain calls `wait_until_reported`, and after
+`run` polls until `stop_polling`, and calls `process_task` for each task. A drain calls `wait_until_reported`, and after
 the grace period `requeue_running` and `cancel_running`.
 """
 
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 REGISTRATION_S = 5.0
 #: An abandoned poll is cancelled if it is not answered within its poll timeout plus this time.
 ABANDONED_POLL_GRACE_S = 2.0
-#: A function that continues for this long after its task was stopped gets a line in the log.
+#: If a function continues for this long after its task was stopped, a warning is logged.
 STOP_NOTICE_S = 1.0
 
 
@@ -178,11 +178,11 @@ class Engine:
         self._running.add(running)
         loop = asyncio.get_running_loop()
         context.open_steps = lambda: (self._session.open_steps(running), loop)
-        running.carrier = loop.create_task(self.carry(running, grant))
-        return running.carrier
+        running.processing = loop.create_task(self.process_task(running, grant))
+        return running.processing
 
-    async def carry(self, running: RunningTask, grant: Grant) -> None:
-        """Carry one task from its delivery to its verdict.
+    async def process_task(self, running: RunningTask, grant: Grant) -> None:
+        """Execute and report one task that was delivered, and wait for the verdict.
 
         The slot becomes free after the verdict, when the function has returned. With `prefetch`, the slot is free for a
         prefetched task as soon as the function has returned.
@@ -270,8 +270,9 @@ class Engine:
             return
         if running.stopped is not Stop.SHUTDOWN:
             await self._wait_for_return(running, returned)
-        elif running.carrier is not None and not running.is_awaited:
-            running.carrier.cancel()  # the thread may continue, but the engine does not wait for it
+        elif running.processing is not None and not running.is_awaited:
+            # A thread that runs the function may continue, but the engine does not wait for it.
+            running.processing.cancel()
 
     async def _report_stop(self, running: RunningTask) -> None:
         if running.stopped is Stop.SHUTDOWN:
@@ -370,17 +371,17 @@ class Engine:
         """
         self._prefetched.journal_as_never_started()
         unreported = self._list_unreported()
-        carriers = [running.carrier for running in unreported if running.carrier is not None]
+        cancelled = [running.processing for running in unreported if running.processing is not None]
         for running in unreported:
             if running.report is None:  # otherwise the report stays in the journal
                 running.stop(Stop.LOST, "worker stopped at once")
-        for task in [*carriers, *self._background]:
+        for task in [*cancelled, *self._background]:
             task.cancel()
-        if carriers:
-            await asyncio.wait(carriers, timeout=CLEAN_UP_S)
+        if cancelled:
+            await asyncio.wait(cancelled, timeout=CLEAN_UP_S)
         for running in unreported:
-            self._leases.release(running)  # `carry` has not done so if it was cancelled before it began
-            if running.carrier is not None and running.carrier.done():
+            self._leases.release(running)  # a `process_task` that was cancelled before it began has not released
+            if running.processing is not None and running.processing.done():
                 self._running.discard(running)
 
     def close(self) -> None:

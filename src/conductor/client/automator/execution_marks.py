@@ -1,9 +1,9 @@
 """Marks the tasks that a process is executing, so that they are known after the process has died.
 
-The marks are in a file beside the journal, which is mapped into memory. Each function that is being called has a slot
-with the task's id, the time of the call and the worker's `poison_limit`. The thread that makes the call writes the slot
-before the call and clears it after the call. A store into mapped memory survives the death of the process, but perhaps
-not a power failure. Such a store needs no system call and does not release the GIL.
+The marks are in a file in the directory of the journal. The file is mapped into memory. Each function that is being
+called has a slot of the file, with the task's id, the time of the call and the worker's `poison_limit`. The thread that
+makes the call writes the slot before the call and clears it after the call. A store into mapped memory survives the
+death of the process, but perhaps not a power failure. Such a store needs no system call and does not release the GIL.
 
 The first slot is a header with the task that is on probation (see `isolation`). A process that stops on request removes
 the file, so that no task is blamed. `process_deaths` reads the file of a dead process.
@@ -36,7 +36,7 @@ _HEADER = struct.Struct("<4s54s")
 _MARK = b"CWE1"
 _ID_BYTES = 54
 _PAGE_BYTES = max(4096, mmap.ALLOCATIONGRANULARITY)
-#: The maximum size of a file of this class. A larger file is not read.
+#: A larger file of execution marks is not read.
 _MAX_BYTES = 16 << 20
 
 Slot = tuple[mmap.mmap, int]

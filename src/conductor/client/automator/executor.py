@@ -58,7 +58,7 @@ class Executor:
             self._pool = ThreadPool(config.thread_count, name, session.clock.monotonic)
 
     async def run(self, running: RunningTask) -> TaskOutcome | None:
-        """Execute a task when the isolation lets it begin.
+        """Execute a task as soon as `Isolation` lets it begin.
 
         Returns:
             The outcome, after the function has returned; None if the task was stopped before.
@@ -120,7 +120,7 @@ class Executor:
             outcome.result.forget_steps = run.forget_failures(error) or None
         elif unused := run.list_unused():
             logger.warning(
-                "The function ended without reaching recorded steps, so it may have changed: steps=%s %s",
+                "The function ended without reaching recorded steps, so its code may have changed: steps=%s %s",
                 ", ".join(unused[:10]),
                 running.label,
             )
@@ -169,11 +169,11 @@ class Executor:
         """Return whether the error was raised because the event loop ends, and not by the function."""
         if isinstance(error, GeneratorExit):
             try:
-                return asyncio.current_task() is not running.carrier
+                return asyncio.current_task() is not running.processing
             except RuntimeError:  # no loop is running any more
-                return running.carrier is not None
-        carrier = running.carrier
-        is_cancelled = isinstance(error, asyncio.CancelledError) and carrier is not None and carrier.cancelling() > 0
+                return running.processing is not None
+        task = running.processing
+        is_cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
         return is_cancelled and running.stopped is None and self._session.is_cancelled
 
     async def _close_context(self, running: RunningTask) -> None:
@@ -186,8 +186,8 @@ class Executor:
         """Interrupt the function of a stopped task. A function that already runs on a thread cannot be interrupted."""
         if running.context.durable is not None:
             running.context.durable.close()
-        if running.is_awaited and running.carrier is not None:
-            running.carrier.cancel()
+        if running.is_awaited and running.processing is not None:
+            running.processing.cancel()
         elif self._pool is not None and running.call is not None:
             self._pool.withdraw(running.call)
 

@@ -1,4 +1,4 @@
-"""Sends one heartbeat, and reads from the answer whether the lease holds and whether the progress arrived."""
+"""Sends heartbeats, and reads from each answer whether the lease holds and whether the progress arrived."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from conductor.client.automator.running_task import RunningTask
     from conductor.client.http.async_api_client import AsyncApiClient
 
-#: The longest wait for the answer to a heartbeat, however long the lease still lasts.
+#: The longest wait for the answer to a heartbeat, even if the lease lasts longer.
 MAX_TIMEOUT_S = 10.0
 
 #: Statuses with which a server rejects the body of a heartbeat, perhaps because of the progress in it. These statuses
@@ -81,7 +81,7 @@ class Heartbeat:
             try:
                 progress.resolve_doubt(await self._api.get_task_logs(running.task.task_id, timeout_s=timeout_s))
             except (ConductorError, OSError):
-                pass  # the next heartbeat tries again; extending the lease is more important
+                pass  # extending the lease must not wait for this check, which the next heartbeat repeats
         try:
             update = progress.next_update()
             return update, _encode(running, update)
@@ -90,7 +90,7 @@ class Heartbeat:
             return None, _encode(running)
 
     async def _read_back(self, running: RunningTask, timeout_s: float) -> str | None:
-        """Read the task from the server. Return why it is lost, or None.
+        """Read the task from the server. Return why this worker has lost it; None if it has not.
 
         A Conductor server accepts heartbeats for ended tasks, so its answer to a heartbeat is not enough.
         """

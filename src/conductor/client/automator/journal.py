@@ -59,7 +59,7 @@ class PendingReport(msgspec.Struct, frozen=True):
     body: bytes = b""
     worker_id: str | None = None
     poll_count: int = 0
-    #: Whether the server granted a lease. Such a server decides itself about late reports.
+    #: Whether the server granted a lease. A server that grants leases decides itself whether a late report counts.
     leased: bool = False
     workflow_instance_id: str = ""
     #: For a report about a task that its process did not finish: when the lease of the task ends, in epoch
@@ -240,7 +240,7 @@ def read_contents(data: bytes) -> JournalContents:
         try:
             contents.apply(_decoder.decode(payload))
         except msgspec.DecodeError:
-            continue  # a record of a newer version, because its checksum is right
+            continue  # the checksum is right, so a newer version has written this record
     return contents
 
 
@@ -542,7 +542,7 @@ os.register_at_fork(after_in_child=_close_all_files)
 
 
 def _sync_and_close(file: int) -> None:
-    """Sync a copy of a descriptor. The journal may replace its file, and close the original, at the same time."""
+    """Sync and close a copy of the journal's descriptor. The journal may close the original during the sync."""
     try:
         os.fsync(file)
     finally:

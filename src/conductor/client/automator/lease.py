@@ -293,7 +293,7 @@ class LeaseKeeper:
         running.context.cancel(reason)
 
     def _on_loss(self, running: RunningTask, reason: str) -> None:
-        """Stop the work; on the workers' event loop."""
+        """Stop the work on a task whose lease is lost. Called on the workers' event loop."""
         if not running.stop(Stop.LOST, reason):
             return
         logger.warning("Lost the lease of the task, so its result is discarded: %s %s", reason, running.label)

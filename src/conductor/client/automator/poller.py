@@ -1,4 +1,4 @@
-"""Polls for tasks: how many to request, and when to poll again. `Poller.poll` is the entry point."""
+"""Polls for tasks, and decides how many to request and when to poll again. `Poller.poll` is the entry point."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Poller:
         except AuthorizationException as error:
             self._on_rejected(error, self._clock.monotonic() - sent_at)
             return []
-        except Exception as error:  # no answer and no failure may end the worker
+        except Exception as error:  # the worker must continue after any answer and any failure
             if isinstance(error, AnswerTooLarge):
                 self._max_count = max(1, count // 2)
             self._on_failed(error, self._clock.monotonic() - sent_at)

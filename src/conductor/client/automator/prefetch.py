@@ -105,7 +105,7 @@ class PrefetchQueue:
         self._session.leases.run_on_thread(self._requeue(self._take_due()))
 
     def journal_as_never_started(self) -> None:
-        """Leave the requeue to the process that adopts the journal, because this process ends before it can requeue."""
+        """Add reports to the journal that requeue the waiting tasks. The process that adopts the journal sends them."""
         if self._session.journal is None:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""Imported once by the fork server: the modules that every worker process needs, so that all processes share them."""
+"""Imports the modules that every worker process needs. The fork server runs this, so that all processes share them."""
 
 from __future__ import annotations
 

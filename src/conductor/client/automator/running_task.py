@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 #: The interval between heartbeats is this share of the response timeout, or a little less.
 HEARTBEAT_SHARE = 1 / 3
-#: After a poll that took longer than this share of the response timeout, a heartbeat must confirm the lease.
+#: After a poll that took longer than this share of the response timeout, the function is not called before a heartbeat
+#: has confirmed the lease.
 DOUBT_SHARE = 1 / 4
 
 
@@ -43,7 +44,7 @@ class RunningTask:
 
     - The constructor writes the first group, which never changes.
     - `stop` and `confirm`, on the event loop: `stopped`, `stop_reason`, `is_doubtful`.
-    - `Engine`: `trace`, `carrier`, `ending`, `returned`.
+    - `Engine`: `trace`, `processing`, `ending`, `returned`.
     - `Executor`: `is_executing`, `is_awaited`, `call`, `has_begun`, `began`, `took_s`.
     - `Reporter`: `report`.
     - `LeaseKeeper`: `released` on the event loop; on the lease thread `deadline`, `heartbeat_at`, `failed_heartbeats`
@@ -81,17 +82,17 @@ class RunningTask:
 
         #: The spans of a sampled task; None without tracing.
         self.trace: TaskTrace | None = None
-        #: The asyncio task that runs `Engine.carry`.
-        self.carrier: asyncio.Task[Any] | None = None
+        #: The asyncio task that runs `Engine.process_task`.
+        self.processing: asyncio.Task[Any] | None = None
         #: The asyncio task that reports the stop; None unless the task is stopped during its execution.
         self.ending: asyncio.Task[None] | None = None
         #: Set when the function of a stopped task returns; None unless the task is stopped during its execution.
         self.returned: asyncio.Event | None = None
 
-        #: Whether the function runs or waits for `Isolation`. A stop must interrupt it then.
+        #: Whether the function runs or waits for `Isolation`. In both cases a stop must interrupt it.
         self.is_executing = False
-        #: Whether the function runs on the event loop or waits for `Isolation`. Cancelling `carrier` interrupts it
-        #: then.
+        #: Whether the function runs on the event loop or waits for `Isolation`. In both cases cancelling `processing`
+        #: interrupts it.
         self.is_awaited = False
         #: The function's call on the thread pool.
         self.call: asyncio.Future[CallResult] | None = None
@@ -156,7 +157,10 @@ class RunningTask:
             self._confirmed.set()
 
     def stop(self, why: Stop, reason: str) -> bool:
-        """Stop the work; on the event loop. Return False if it was stopped for this reason, lost or released before."""
+        """Stop the work. Called on the event loop.
+
+        Return False if the task was already stopped for this reason, or if its lease is lost or released.
+        """
         if self.is_over() or self.stopped is why:
             return False
         self.stopped = why

@@ -1,4 +1,4 @@
-"""Keeps the durable steps of a running task in a file, for servers that have no place for steps.
+"""Keeps the durable steps of a running task in a file, for servers that cannot store steps.
 
 The journal directory has one such file per task. The file survives the death of the process, but not the loss of the
 machine. Each line has a checksum; incomplete and damaged lines are removed. A retry takes over the file of the attempt
@@ -48,8 +48,8 @@ logger = logging.getLogger(__name__)
 SUFFIX = ".steps"
 #: The interval between two reads of a called workflow is a tenth of its running time, within these bounds.
 MIN_CALL_CHECK_S, MAX_CALL_CHECK_S = 1, 30
-#: Ends the reason of a failure whose chain of sub-workflows is too long to follow.
-_FAILURE = " failure reason: "
+#: In the reason of a failed workflow, the text before the reason of the sub-workflow that caused the failure.
+_REASON_PREFIX = " failure reason: "
 
 _decoder = msgspec.json.Decoder(Step)
 
@@ -74,7 +74,7 @@ class StepFile:
         return self._directory / f"{self._server}-{name}{SUFFIX}"
 
     def refuse(self, step: Step) -> str | None:
-        """Return why a wait is not possible: a Conductor server has no messages for a task."""
+        """Return why the step cannot wait; None if it can. Only a coordinator can send messages to a task."""
         if step.kind is not StepKind.MESSAGE:
             return None
         return (
@@ -98,7 +98,7 @@ class StepFile:
         return [msgspec.structs.replace(step) for step in self._steps.values()]
 
     def _read(self) -> None:
-        """Read the file, and remove damaged lines from it. The steps of all other lines were recorded."""
+        """Read the steps in the file, and remove damaged lines from it."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -177,7 +177,7 @@ class StepFile:
         now_ms = self._clock.wall_ms()
         waits = [step for step in self._steps.values() if step.state is StepState.WAITING]
         callback_s = min((_next_check_s(step, now_ms) for step in waits), default=0)
-        with contextlib.suppress(OSError):  # so that `remove_old_files` keeps the file
+        with contextlib.suppress(OSError):  # `remove_old_files` counts the age from this time
             until_s = now_ms / 1000 + callback_s
             os.utime(self._path, (until_s, until_s))
         return [], callback_s
@@ -250,7 +250,7 @@ class StepFile:
         if found.status == WorkflowStatus.COMPLETED:
             ended.state, ended.result = StepState.DONE, msgspec.Raw(encode_value(found.output or {}, "output"))
         else:
-            reason = (found.reason_for_incompletion or "no reason given").rpartition(_FAILURE)[2]
+            reason = (found.reason_for_incompletion or "no reason given").rpartition(_REASON_PREFIX)[2]
             name = step.workflow_name or step.name
             message = f"workflow {name}/{step.workflow_id} is {found.status}: {reason}"
             ended.state, ended.error = StepState.FAILED, StepError("", message)

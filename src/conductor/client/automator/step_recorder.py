@@ -49,7 +49,7 @@ class StepRecorder:
         self._bytes = 0
 
     def refuse(self, _step: Step) -> str | None:
-        """Return why a wait is not possible. A coordinator keeps all kinds of waits."""
+        """Return None, because every kind of step can wait on a coordinator."""
         return None
 
     async def load(self) -> list[Step]:
@@ -125,10 +125,10 @@ class StepRecorder:
             )
 
     def forget(self, keys: list[StepKey]) -> None:
-        """Forget failed steps: the report names them to the coordinator."""
+        """Do nothing, because the report names the failed steps to the coordinator."""
 
     def remove(self) -> None:
-        """Remove the steps of a task that has ended: the coordinator keeps them as long as the workflow."""
+        """Do nothing, because the coordinator keeps the steps of an ended task as long as the workflow."""
 
     def _encode(self, steps: list[Step]) -> bytes:
         running = self._running

@@ -67,7 +67,7 @@ class Supervisor:
     def start(self) -> None:
         """Start all worker processes, and the thread that watches them."""
         if self._parent_sentinels:
-            self._flag = _raise_flag()
+            self._flag = _lock_flag_file()
         for child in self.children:
             self._start(child)
         self._thread = threading.Thread(target=self._run, name="conductor-supervisor", daemon=True)
@@ -265,7 +265,7 @@ def runs_workers(pid: int) -> bool:
         os.close(flag)
 
 
-def _raise_flag() -> int | None:
+def _lock_flag_file() -> int | None:
     """Lock a file while worker processes run. `runs_workers` of the parent process checks the lock."""
     try:
         flag = os.open(_flag_path(os.getpid()), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -99,7 +99,7 @@ class RestartPolicy:
         if not 0 < self.first_s <= self.cap_s:
             raise ConfigurationError(
                 f"restart_backoff_seconds is {self.first_s:g} and restart_backoff_max_seconds {self.cap_s:g}: "
-                "the first must be more than 0, and not more than the second"
+                "both must be more than 0, and restart_backoff_seconds must not be the larger one"
             )
         if self.max_attempts < 0:
             raise ConfigurationError(f"restart_max_attempts is {self.max_attempts}: it must be 0 (no limit) or more")
