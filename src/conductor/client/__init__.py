@@ -1,4 +1,4 @@
-"""Workers, workflows in Python, and calls to a server. The names here are those of conductor-python."""
+"""Workers, workflows in Python, and calls to a server. This package exports the names of conductor-python."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class MetadataOperations(Operations):
             await self.register_workflow_def(workflow_def, overwrite=False)
             return
         answer = await self._update_workflow_defs([workflow_def])
-        if answer.bulk_error_results:  # the server rejects a definition with status 200
+        if answer.bulk_error_results:  # a server answers 200 even if it rejects a definition
             reason = "; ".join(f"{name}: {error}" for name, error in answer.bulk_error_results.items())
             raise ApiException(200, reason, request=f"PUT {_WORKFLOW_DEFS}")
 

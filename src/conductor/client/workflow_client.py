@@ -166,7 +166,10 @@ class WorkflowOperations(Operations):
 
     @endpoint("POST", "/workflow/{workflowId}/variables", body="variables", only_on=_VARIABLES)
     async def update_variables(self, workflow_id: str, variables: Mapping[str, Any] | None = None) -> None:
-        """Set variables of a workflow that has not ended; other variables keep their values. Some servers lack this."""
+        """Set variables of a workflow that has not ended; other variables keep their values.
+
+        Only some servers support this.
+        """
 
     @operation
     async def update_state(
@@ -233,7 +236,7 @@ class WorkflowOperations(Operations):
 
     @endpoint("POST", "/workflow/{workflowId}/resetcallbacks", resend=False)
     async def reset_callbacks(self, workflow_id: str) -> None:
-        """Make all tasks of a workflow pollable now that wait for the end of `callback_after_seconds`."""
+        """End the wait of `callback_after_seconds` now for all tasks of a workflow, so that workers can poll them."""
 
     @endpoint("POST", "/workflow/{workflowId}/rerun", body="rerun_workflow_request", resend=False)
     async def rerun_workflow(self, workflow_id: str, rerun_workflow_request: RerunWorkflowRequest) -> str:

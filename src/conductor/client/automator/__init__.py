@@ -15,7 +15,7 @@ One process:
 One task, from its delivery to its verdict:
     `engine` keeps the slots full, and takes each task through the steps below: see `Engine.process_task`.
     `poller` polls, and decides how many tasks to request and when to poll again.
-    `prefetch` holds the tasks beyond the slots, if the worker's option `prefetch` allows them.
+    `prefetch` holds the tasks beyond the slots, if the worker's option of that name allows them.
     `polled_tasks` decides about each task that arrives: execute it, report it without executing it, or ignore it.
     `running_task` is the state of a running task: its lease, and whether the task must stop.
     `lease` extends the leases in time with `heartbeat`; `blocked_loop` names code that blocks the event loop.

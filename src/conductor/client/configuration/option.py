@@ -209,7 +209,7 @@ def environment_name(worker_name: str) -> str:
 def list_worker_variables(worker_name: str, option: Option) -> Iterator[str]:
     """Return the variables that set an option for one worker, by precedence.
 
-    The last ones contain the name in its own spelling, for programs written for conductor-python.
+    The last ones contain the unchanged name of the worker, for programs written for conductor-python.
     """
     upper = dict.fromkeys([environment_name(worker_name), worker_name.upper(), worker_name])
     patterns = [f"conductor.worker.{worker_name}.", *(f"CONDUCTOR_WORKER_{name}_" for name in upper)]

@@ -74,9 +74,9 @@ class TaskContext:
         closed: Whether the function has ended.
         has_unsent_news: Whether there are log lines, output or progress that the worker has not sent.
         on_news: Called when `has_unsent_news` becomes True.
-        open_steps: Returns the store for durable steps and the event loop of the workers; None where steps are plain
-            calls.
-        durable: The durable steps of this attempt; created by the first of them.
+        open_steps: Returns the store for durable steps and the event loop of the workers; None if durable steps run
+            as ordinary calls.
+        durable: The durable steps of this attempt; created by the first step.
     """
 
     def __init__(self, task: Task, worker_id: str = "", task_log_level: str | None = None) -> None:

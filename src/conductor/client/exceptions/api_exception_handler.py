@@ -1,4 +1,4 @@
-"""Decorators of conductor-python that convert exceptions. Here all clients raise `ApiException`, so they do nothing."""
+"""Decorators of conductor-python that convert exceptions. They do nothing, because clients raise `ApiException`."""
 
 from __future__ import annotations
 

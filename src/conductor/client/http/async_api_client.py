@@ -264,7 +264,7 @@ def _headers(
     """Return the headers of a request. There is one cached dict for each token, content type and epoch in use."""
     headers = _HEADERS.get((token, content_type, epoch))
     if headers is None:
-        if len(_HEADERS) > 16:  # old tokens
+        if len(_HEADERS) > 16:  # most entries have old tokens
             _HEADERS.clear()
         headers = {}
         if token is not None:

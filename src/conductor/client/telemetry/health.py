@@ -79,7 +79,7 @@ class HealthListener(TaskRunnerEventsListener):
 
     Args:
         file: The metric file of the process.
-        worker: The name of the worker of a process that has only one.
+        worker: The name of the worker, if the process has only one.
         clock: The clock.
     """
 

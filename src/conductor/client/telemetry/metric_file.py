@@ -1,7 +1,7 @@
 """The metrics of one process in a memory-mapped file: an update takes nanoseconds, and `kill -9` loses no count.
 
 Sending snapshots to the parent once a second would need less code, but would lose the counts of the last second before
-a process is killed. These counts matter most. prometheus-client has a similar multiprocess mode; docs/lab-notes.md says
+a process is killed, which matter most. prometheus-client has a similar multiprocess mode; docs/lab-notes.md says
 why it is not used.
 
 A file is a sequence of chunks. A chunk is a header (magic, bytes used) and records. A record is a header (size, kind,

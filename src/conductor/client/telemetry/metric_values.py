@@ -14,13 +14,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 
-#: Quantiles cover this many windows of `WINDOW_S` seconds. Values are still added to the newest window.
+#: Quantiles cover this many windows of `WINDOW_S` seconds. The newest window is not over yet.
 WINDOWS = 6
 WINDOW_S = 60.0
 #: The maximum length of a stored text. Longer texts are cut.
 TEXT_BYTES = 248
 
-#: Values up to this one are counted as zero. Seconds and bytes use the same buckets; in seconds it is a microsecond.
+#: Values up to this limit count as zero. The limit is a microsecond for times. Seconds and bytes use the same buckets.
 SMALLEST = 1e-6
 #: The largest value that a sketch distinguishes: three centuries in seconds, or 10 GB in bytes.
 LARGEST = 1e10

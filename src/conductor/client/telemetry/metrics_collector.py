@@ -47,7 +47,7 @@ class MetricsCollector(TaskRunnerEventsListener):
 
     Args:
         settings: The directory, buckets and names of the metrics.
-        place: The directory of a hub, which then renders the metrics in place of `render()`. Handlers use this.
+        place: The directory of a hub. The hub then renders the metrics, and `render()` raises an error. For handlers.
         now: The monotonic clock.
     """
 

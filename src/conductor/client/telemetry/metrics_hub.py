@@ -32,7 +32,7 @@ MAX_SHARE = 0.1
 class MetricsHub:
     """The metrics and the health of one handler.
 
-    With `http_port`, the hub serves `/metrics`, `/health` and `/ready`. Without, it writes `directory/file_name`.
+    With `http_port`, the hub serves `/metrics`, `/health` and `/ready`. Otherwise it writes `directory/file_name`.
 
     Example:
         hub = MetricsHub(settings)

@@ -20,7 +20,7 @@ class ProcessTelemetry:
 
     Args:
         place: The settings from `MetricsHub.child_settings()`.
-        worker: The name of the worker of a process that has only one. With several, each has the name of its task type.
+        worker: The name of the worker, if the process has only one. Several workers have the names of their task types.
         clock: The clock.
     """
 

@@ -128,9 +128,10 @@ class CanonicalMetric:
     fixed_labels: tuple[tuple[str, str], ...] = ()
 
 
-# The catalogue is in METRICS.md of conductor-oss/python-sdk, "Canonical Metrics", as of version 2. The other SDKs of
-# conductor-oss have the same list and also select it with WORKER_CANONICAL_METRICS=true. Some metrics of the catalogue
-# are not listed here, because workers have no event for them: acks, full queues, external payloads, workflow starts.
+# The catalogue of these names is in METRICS.md of conductor-oss/python-sdk, "Canonical Metrics", as of version 2. The
+# other SDKs of conductor-oss have the same list and also select it with WORKER_CANONICAL_METRICS=true. Some metrics of
+# the catalogue are not listed here, because workers have no event for them: acks, full queues, external payloads,
+# workflow starts.
 _STATUS = (*_TASK, "status")
 _SUCCESS_LABEL = (("status", SUCCESS),)
 CANONICAL: tuple[CanonicalMetric, ...] = (

@@ -3,16 +3,16 @@
 The modules in reading order:
 
 - `worker_task`: the decorator that makes a worker of a function.
-- `function_checks`: what the decorator checks of a function.
-- `task_def_options`: the task definition from the arguments of the decorator.
-- `worker`: the worker, and the options from code.
+- `function_checks`: the mistakes in a function that the decorator reports.
+- `task_def_options`: makes the task definition from the arguments of the decorator.
+- `worker`: the class `Worker`, and the options that code sets.
 - `worker_interface`: the base class of all workers.
 - `worker_config`: the table of options, and their values for a worker.
 - `registry`: the decorated workers of this process, and its lifespans.
 - `worker_choice`: which workers a handler runs.
 - `worker_loader`: finds workers by importing packages and folders.
-- `signature`: the arguments of a function from the input of a task, and its schemas.
-- `parameters`: the parameters of a function behind wrappers and partials.
+- `signature`: converts the input of a task to the arguments of a function, and writes the schemas.
+- `parameters`: finds the parameters of a function behind wrappers and partials.
 - `dependencies`: parameters that a provider fills instead of the input.
 - `lifespan`: the decorator of functions that set up a process before its first poll.
 - `resources`: creates the values of dependencies and lifespans, per process or per task.

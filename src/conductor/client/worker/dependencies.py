@@ -149,7 +149,7 @@ def resolve_needs(injected: Mapping[str, Depends]) -> dict[str, Need]:
 def _resolve_need(depends: Depends, above: tuple[Depends, ...]) -> Need:
     path = [*above, depends]
     if depends.provider in [one.provider for one in above]:
-        raise DependencyError(f"these depend on each other: {' → '.join(one.name for one in path)}")
+        raise DependencyError(f"these providers depend on each other: {' → '.join(one.name for one in path)}")
     if above and (above[-1].scope, depends.scope) == ("process", "task"):
         raise DependencyError(
             f"{above[-1].name} is created once per process and cannot use {depends.name}, which is created for each "

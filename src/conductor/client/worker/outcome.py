@@ -91,7 +91,8 @@ def make_suspended_outcome(context: TaskContext, steps: list[Step], callback_aft
     Args:
         context: The context of the task.
         steps: The steps that are not recorded yet.
-        callback_after_seconds: When the task is delivered again, on a server that does not know what it waits for.
+        callback_after_seconds: The seconds after which a Conductor server delivers the task again. A coordinator
+            ignores this value, because it knows the waiting steps.
     """
     result = _new_result(context, TaskResultStatus.IN_PROGRESS)
     result.suspended = True if context.task.lease_id is not None else None

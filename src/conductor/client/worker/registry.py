@@ -1,4 +1,4 @@
-"""The decorated workers and lifespans of this process. Decorators write it, handlers read it."""
+"""The decorated workers and lifespans of this process. Decorators add to this registry, and handlers read it."""
 
 from __future__ import annotations
 

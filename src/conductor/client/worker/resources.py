@@ -59,7 +59,7 @@ class _Values:
     def _enter(self, context: Any) -> object:
         value = context.__enter__()
 
-        async def leave(*failure: object) -> None:  # a true result would suppress the error
+        async def leave(*failure: object) -> None:  # discards the result, because a true one would suppress the error
             context.__exit__(*failure)
 
         self._stack.push_async_exit(leave)

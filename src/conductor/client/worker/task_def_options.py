@@ -1,4 +1,4 @@
-"""The task definition of a worker, from the arguments of its decorator, and checks of definitions in code."""
+"""Makes the task definition of a worker from the arguments of its decorator, and checks definitions in code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def make_task_def(
 ) -> TaskDef:
     """Return the definition that these arguments describe.
 
-    An attempt that takes longer than `timeout_s` is retried. Without a heartbeat or report it ends after the same time.
+    An attempt that takes longer than `timeout_s`, or has no heartbeat or report for `timeout_s`, is retried.
 
     Raises:
         ValueError: A value is not possible.

@@ -34,7 +34,7 @@ def choose_workers(
     Args:
         workers: Workers that are passed to the handler. Decorated workers then run only if they are requested.
         scan_for_annotated_workers: Whether decorated workers run. None: only if no workers are passed.
-        import_modules: Packages to import before. Decorated workers then run.
+        import_modules: Packages to import first. If any are given, decorated workers run.
         strict_registry: Raise an error instead of a warning for several workers of one task type and domain.
 
     Raises:

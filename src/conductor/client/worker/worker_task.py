@@ -63,8 +63,8 @@ def worker_task(
         strict_schema: Reject input that does not match the annotations exactly.
         register_schema: Register the schemas of the annotations with the task definition.
         poll_interval: The older name of `poll_interval_millis`.
-        retries: How often the server retries a failed task. The worker registers this and the next three in the task
-            definition at start; they need no `register_task_def`.
+        retries: How often the server retries a failed task. The worker registers this and the next three arguments in
+            the task definition at start, even without `register_task_def`.
         retry_delay_s: The delay before a retry, in seconds.
         backoff: How the delay grows: "fixed", "linear" or "exponential".
         timeout_s: The longest time of one attempt, in seconds. After it, the task is retried.

@@ -1,7 +1,7 @@
 """Workflow definitions in Python.
 
-The classes have the same import paths as in conductor-python. The functions here are a shorter notation: steps are
-calls; branches, loops and forks are blocks. See `conductor.client.workflow.authoring`.
+The classes have the same import paths as in conductor-python. The functions of this package are a shorter notation, in
+which steps are calls, and branches, loops and forks are blocks. See `conductor.client.workflow.authoring`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from conductor.client.workflow.authoring_errors import WorkflowError as WorkflowError
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow as ConductorWorkflow
 
-#: The module of each name.
+#: The module that defines each name.
 _HOMES = {
     "ConductorWorkflow": "conductor_workflow",
     "WorkflowError": "authoring_errors",

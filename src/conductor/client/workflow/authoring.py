@@ -99,7 +99,7 @@ def workflow(
         new.failure_workflow(on_failure if isinstance(on_failure, str) else on_failure.name)
     if timeout_s is not None:
         if type(timeout_s) is not int or timeout_s < 1:
-            raise WorkflowError(f"timeout_s of workflow {name!r} is a whole number of seconds, got {timeout_s!r}")
+            raise WorkflowError(f"timeout_s of workflow {name!r} must be a whole number of seconds, got {timeout_s!r}")
         new.timeout_seconds(timeout_s).timeout_policy(TimeoutPolicy.TIME_OUT_WORKFLOW)
     new._cron = read_cron(name, cron, time_zone)
     return new
@@ -279,7 +279,7 @@ def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
 def each(items: Iterable[E], task_ref_name: str | None = None) -> Iterator[E]:
     """Run steps once for each element of a list, in parallel. The next step waits for all of them.
 
-    Several steps become a sub-workflow for each element. `collect` returns their results.
+    If the block has several steps, they become a sub-workflow for each element. `collect` returns their results.
 
     Args:
         items: A reference to a list.
@@ -441,7 +441,7 @@ def set_variables(task_ref_name: str | None = None, **values: object) -> SetVari
     """Set variables of the workflow. `workflow.variable("name")` refers to a variable."""
     block = get_innermost_block("set_variables(...)")
     if not values:
-        raise WorkflowError("set_variables needs at least one: set_variables(attempts=1)")
+        raise WorkflowError("set_variables needs at least one variable, as in set_variables(attempts=1)")
     task = SetVariableTask(task_ref_name or block.make_unused_name("set_variables"))
     task._input_parameters = values
     block.append(task)
@@ -512,7 +512,7 @@ def _make_condition(ref: str, times: object) -> str:
     if isinstance(times, bool) or not isinstance(times, int):
         if isinstance(times, Reference) or hasattr(type(times), "as_reference"):
             return f"$.{ref}.iteration < $.times"
-        raise WorkflowError(f"the number of iterations of loop {ref!r} is a whole number or a reference, got {times!r}")
+        raise WorkflowError(f"loop {ref!r} needs a whole number of iterations or a reference, got {times!r}")
     if times < 1:
         raise WorkflowError(f"loop {ref!r} runs at least once, got {times}")
     return get_for_loop_condition(ref, times)
@@ -525,7 +525,7 @@ def _format_case(value: object) -> str:
 
 
 def _list_values(value: Any) -> list[str] | None:
-    """Return the values that a reference may have; None if its type is not an enum."""
+    """Return the values that a reference can have; None if its type is not an enum."""
     target = value.as_reference() if hasattr(type(value), "as_reference") else value
     value_type = target.value_type if isinstance(target, Reference) else None
     if value_type is None:

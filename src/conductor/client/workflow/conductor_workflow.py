@@ -362,7 +362,7 @@ class ConductorWorkflow:
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> str:
-        """Start the workflow with this definition and that input. Return the workflow id.
+        """Start the workflow with this definition and the given input. Return the workflow id.
 
         Args:
             workflow_input: The input.
@@ -405,7 +405,7 @@ class ConductorWorkflow:
             task_to_domain: The task domain for each task type.
 
         Returns:
-            The workflow at that time. Look at its status: it may still be running.
+            The workflow as it is at the end of the wait. Check its status, because it may still be running.
         """
         request = StartWorkflowRequest(
             name=self.name,
@@ -462,7 +462,8 @@ class ConductorWorkflow:
     ) -> Any:
         """Run the workflow in this process, on a coordinator in memory. Return its output.
 
-        For notebooks, scripts and tests. Needs the `server` extra. A task is retried only if its worker says so.
+        For notebooks, scripts and tests. Needs the `server` extra. A task is retried only if its worker registers a
+        task definition with retries.
 
         Args:
             workflow_input: The input.

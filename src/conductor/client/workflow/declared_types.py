@@ -85,7 +85,7 @@ class DeclaredInputs:
         return SchemaDef(name=f"{workflow_name}_input", version=1, data=data)
 
     def read(self, name: str, value: object) -> object:
-        """Convert one input, with the strictness of the schema for values without parts.
+        """Convert one input: a list or dict leniently, any other value strictly.
 
         Raises:
             InputError: The value has another type.

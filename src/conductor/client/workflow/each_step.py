@@ -4,9 +4,9 @@ A definition can only repeat a task type over a list of inputs that already exis
 tasks: a script that makes the branches and their inputs from the list, a dynamic fork, and its join. A branch is the
 step of the block. If the block has several steps, a branch is a sub-workflow with these steps.
 
-Inside the block, `${REF.item…}` refers to the element. This expression never reaches the server. An input without the
-element stays an expression of the branch. The server replaces this expression when it starts the branch, so no secret
-passes through the script.
+Inside the block, `${REF.item…}` refers to the element. Such an expression is never sent to the server. An input that
+does not use the element stays an expression, which the server replaces when it starts the branch. So no secret passes
+through the script.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _EXPRESSION = re.compile(r"\$\{\s*([^{}]+?)\s*\}")
 _PART = re.compile(r"[^.\[\]]+|\[\d+\]")
 #: The prefix of the input names of a branch that is a sub-workflow.
 _OWN = "__"
-#: Changes expressions to the scope of the branch that contains the block. Outside such a branch nothing changes.
+#: For an `each` block inside a branch: rewrites expressions to the scope of that branch. Otherwise changes nothing.
 _rewrite_outer: ContextVar[Callable[[re.Match[str]], str]] = ContextVar(
     "conductor_each_scope", default=lambda match: match[0]
 )
 _SECRETS = ("workflow.secrets.", "workflow.env.")
-#: Makes the branches. `$.items` is the list. NAMES, TASK and PREFIX are replaced by JSON, VALUES by JavaScript.
-#: An input that depends on the element is an expression for a stored value. A server replaces expressions in the inputs
-#: of branches once, so a text of the data is never read as an expression.
+#: The script that makes the branches. `$.items` is the list. NAMES, TASK and PREFIX are replaced by JSON, VALUES by
+#: JavaScript. An input that depends on the element becomes an expression for a value in the output of the script. A
+#: server replaces expressions in the inputs of branches only once, so text of the data is never read as an expression.
 _SCRIPT = """(function () {
   function get(value, path) {
     for (var i = 0; i < path.length && value !== null && value !== undefined; i++) value = value[path[i]];

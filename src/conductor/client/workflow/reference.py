@@ -20,8 +20,9 @@ class Reference(NoValue, str):
     """The text of an expression, such as `${charge.output.receipt}`.
 
     A reference is a `str`, so it can be used wherever text can: in inputs, inside longer texts, in JSON. It has no
-    value while the workflow is built: arithmetic always raises TypeError. Inside a `with workflow:` block, tests,
-    comparisons, `len`, `in` and iteration raise it, too. `reference["field"]` and `reference.field` refer to a field.
+    value while the workflow is built: arithmetic always raises TypeError. Inside a `with workflow:` block, `if`,
+    comparisons, `len`, `in` and iteration raise TypeError, too. `reference["field"]` and `reference.field` refer to a
+    field.
     """
 
     #: The JSON type of the value, if it is known.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 
 
-#: The last workflow with a step of each name, for the message about a step of another workflow.
+#: For each step name, the last workflow with such a step. An error about a step of another workflow names it.
 step_owners: dict[str, str] = {}
 
 

@@ -1,1 +1,1 @@
-"""The API classes of conductor-python, which it generates from the description of a server's API."""
+"""The API classes that conductor-python generates from the description of a server's API."""

@@ -302,7 +302,7 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
     ) -> Response:
         """Send an encoded array of reports to a coordinator. The other arguments are those of `send_report`.
 
-        For each of the first `next_tasks` reports, the coordinator returns one more task from the queue of that task.
+        For each of the first `next_tasks` reports, the coordinator returns one more task of the same type.
         """
         query = {NEXT_QUERY: next_tasks} if next_tasks else None
         path = "/tasks/reports"

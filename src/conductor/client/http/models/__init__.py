@@ -117,7 +117,7 @@ if TYPE_CHECKING:
     from conductor.client.http.models.workflow_test_request import TaskMock as TaskMock
     from conductor.client.http.models.workflow_test_request import WorkflowTestRequest as WorkflowTestRequest
 
-#: The module of each name.
+#: The module that defines each name.
 _HOMES = {
     "Action": "action",
     "AuthenticationConfig": "authentication_config",

@@ -15,7 +15,7 @@ from msgspec import inspect as types
 from conductor.protocol.json_types import JsonObject
 
 T = TypeVar("T")
-#: Wrong field name → the right one. Other libraries and `@worker_task` use these names.
+#: The field for each name that is often used by mistake, because other libraries or `@worker_task` use it.
 _USUAL_NAMES = {
     "retries": "retry_count",
     "max_retries": "retry_count",
@@ -87,7 +87,7 @@ class Model(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, re
 
 
 class _DefinitionType(msgspec.StructMeta):
-    """Names the nearest field if a definition is made with an argument that is not a field."""
+    """Raises an error with the most similar field name for an argument that is not a field of the definition."""
 
     def __call__(self, *args: Any, **values: Any) -> Any:
         try:
@@ -205,7 +205,9 @@ def _guard(cls: type[Model]) -> Callable[[Model], tuple[Any, ...]] | None:
     names = list(_never_none(cls))
     if not names:
         return None
-    return attrgetter(names[0], names[-1], *names[1:-1])  # repeats a single name: with one name, it returns no tuple
+    return attrgetter(
+        names[0], names[-1], *names[1:-1]
+    )  # repeats a single name, because `attrgetter` of one name returns no tuple
 
 
 def _fill_defaults(model: Model) -> None:

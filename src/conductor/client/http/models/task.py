@@ -22,7 +22,7 @@ class Task(Model, kw_only=True):
     output_data: OrDefault[JsonObject] = sent_default(dict)
     #: 0 for the first attempt.
     retry_count: OrDefault[int] = sent_default(int)
-    #: 1 when a worker polls the task for the first time.
+    #: How often the server has delivered the task to a worker, including this delivery.
     poll_count: OrDefault[int] = sent_default(int)
     seq: OrDefault[int] = sent_default(int)
     iteration: OrDefault[int] = sent_default(int)

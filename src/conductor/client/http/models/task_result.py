@@ -39,8 +39,8 @@ class TaskResult(Model):
     timed_out: bool | None = None
     #: With IN_PROGRESS: the function was not called, so a coordinator does not count this poll in `poll_count`.
     never_started: bool | None = None
-    #: Durable steps to record. With IN_PROGRESS, `suspended` returns the task until one of them stops waiting. With
-    #: FAILED, `forget_steps` names the failed steps that the next attempt runs again.
+    #: Durable steps to record. With IN_PROGRESS, `suspended` makes the coordinator deliver the task again when one of
+    #: the steps stops waiting. With FAILED, `forget_steps` names the failed steps that the next attempt runs again.
     steps: list[Step] | None = None
     suspended: bool | None = None
     forget_steps: list[StepKey] | None = None

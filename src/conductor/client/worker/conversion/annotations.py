@@ -1,4 +1,4 @@
-"""The converter of an annotation, and the schema of a return annotation. This module knows all supported types."""
+"""Finds the converter of an annotation, and writes the schema of a return annotation. Knows all supported types."""
 
 from __future__ import annotations
 

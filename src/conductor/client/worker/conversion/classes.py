@@ -1,6 +1,6 @@
 """Converters of classes with fields: dataclasses, attrs, named tuples, typed dicts, msgspec structs, pydantic models.
 
-Pydantic itself reads pydantic models. Their fields are also read here, to write the schema.
+Pydantic itself reads pydantic models. This module also reads their fields, to write the schema.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class OptionalConverter(Converter):
 
 
 class UnionConverter(Converter):
-    """A union. The first member that accepts a value strictly converts it, or else the first that does so leniently."""
+    """A union. Uses the first member that accepts a value strictly, or else the first that accepts it leniently."""
 
     def __init__(self, members: Sequence[Converter]) -> None:
         self.members = members
@@ -66,7 +66,7 @@ class UnionConverter(Converter):
                 return reader(value)
             except InputError as error:
                 errors.append(error)
-        # Report the error deepest inside the value, because its member probably was the intended one.
+        # Report the error deepest inside the value, because it probably comes from the member that the caller intended.
         deepest = max(errors, key=lambda error: (not error.is_other_type, error.depth))
         raise deepest if deepest.path else self.make_error(value)
 

@@ -24,7 +24,7 @@ class InputError(NonRetryableException):
 
     Attributes:
         path: The place of the wrong value, such as `order.items[0]`.
-        message: What is wrong there.
+        message: What is wrong with the value.
     """
 
     def __init__(self, path: str, message: str) -> None:

@@ -186,7 +186,7 @@ class NullConverter(Converter):
 
 
 class ScalarConverter(Converter):
-    """A value that is neither an array nor an object. For the items of a set without a declared item type."""
+    """Accepts values other than arrays and objects. Used for the items of a set without a declared item type."""
 
     name = "text, number, boolean or null"
     keywords: Mapping[str, object] | None = {"type": ["string", "number", "boolean", "null"]}

@@ -19,7 +19,7 @@ class Unresolved:
 
 
 def resolve_hints(owner: Any, annotations: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the annotations of a function or class. Each annotation is resolved on its own; it may be `Unresolved`."""
+    """Return the annotations of a function or class. An annotation with an undefined name becomes an `Unresolved`."""
     if isinstance(owner, type) and annotations is None:
         merged: dict[str, Any] = {}
         for base in reversed(owner.__mro__):
@@ -33,7 +33,7 @@ def resolve_hints(owner: Any, annotations: Mapping[str, Any] | None = None) -> d
 
 
 def _get_annotations(owner: Any) -> Mapping[str, Any]:
-    """Return the annotations. Python 3.14 evaluates them here, and FORWARDREF accepts undefined names."""
+    """Return the annotations. This call evaluates them on Python 3.14, where FORWARDREF accepts undefined names."""
     if sys.version_info >= (3, 14):
         import annotationlib
 
@@ -51,7 +51,7 @@ def _resolve(annotation: Any, namespace: dict[str, Any], scope: _Scope) -> Any:
 
 
 class _Scope(Mapping[str, Any]):
-    """The names that annotations can use besides those of the module: closures and enclosing functions.
+    """The names that annotations can use besides those of the module: names of closures and of enclosing functions.
 
     A function holds no reference to a local class that only its annotations name. A decorator reads the signature while
     the enclosing function is running, so the class is found in the frame of that function.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from conductor.client.workflow.task.llm_tasks.tool_call import ToolCall as ToolCall
     from conductor.client.workflow.task.llm_tasks.tool_spec import ToolSpec as ToolSpec
 
-#: The module of each name.
+#: The module that defines each name.
 _HOMES = {
     "CallMcpTool": "call_mcp_tool",
     "ChatMessage": "chat_message",
