@@ -22,8 +22,8 @@ from conductor.protocol.json_types import Json, JsonObject
 T = TypeVar("T")
 
 #: Returns the value of the first name of a path (`workflow` or the reference name of a task), or None. The second
-#: argument is the next step of the path, if there is one. A lookup may leave out all other members of the value, because
-#: only this member is read.
+#: argument is the next step of the path, if there is one. A lookup may leave out all other members of the value,
+#: because only this member is read.
 Lookup = Callable[[str, Step | None], Json]
 #: The only name that a path can start with besides `workflow` and the names of tasks. Its value is the id of the task
 #: whose input is resolved.
