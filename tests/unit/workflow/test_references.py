@@ -45,6 +45,10 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "greater": lambda value: value > 3,
     "less or equal": lambda value: value <= 3,
     "equal": lambda value: value == 3,
+    "equal to a text": lambda value: value == "paid",
+    "not equal": lambda value: value != 3,
+    "not equal to a text": lambda value: value != "paid",
+    "one of several texts": lambda value: value in ("paid", "refused"),
     "length": len,
     "iteration": list,
     "membership": lambda value: "a" in value,
@@ -68,6 +72,7 @@ SENTENCES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "times from the left": (lambda value: 2 * value, r"`2 \* \$\{workflow.input.n\}`.*compute it in a worker"),
     "length": (len, r"`len\(\$\{workflow.input.n\}\)`.*compute it in a worker"),
     "greater": (lambda value: value > 3, r"`\$\{workflow.input.n\} > 3`.*switch\(\.\.\.\), or compare in a worker"),
+    "not equal": (lambda value: value != "paid", r"`\$\{workflow.input.n\} != 'paid'`.*switch\(\.\.\.\), or compare"),
     "int": (int, r"`int\(\$\{workflow.input.n\}\)`.*compute it in a worker"),
     "if": (bool, r"`if`, .* cannot use \$\{workflow.input.n\}.*switch\(\.\.\.\)"),
     "for": (list, r"`for` cannot iterate over \$\{workflow.input.n\}.*each\(\.\.\.\) or loop\(items=\.\.\.\)"),
@@ -79,6 +84,14 @@ def test_the_error_names_the_operation_and_the_way_out_u4_66(operation: Callable
     with workflow("w", inputs={"n": int}) as w:
         with pytest.raises(TypeError, match=sentence):
             operation(w.input("n"))
+        quote("x")
+
+
+def test_a_reference_equals_the_text_of_its_expression_inside_a_block() -> None:
+    with workflow("w", inputs={"n": int}) as w:
+        assert w.input("n") == "${workflow.input.n}"
+        assert w.input("n") != "${workflow.input.m}"
+        assert w.input("n") == w.input("n")
         quote("x")
 
 
@@ -100,6 +113,8 @@ def test_methods_of_text_are_errors_u1_1() -> None:
 def test_the_error_names_the_step_u4_69() -> None:
     with workflow("w"), pytest.raises(TypeError, match=r"`quote \+ 1` here: 'quote' has no value"):
         quote("x") + 1  # type: ignore[operator]
+    with workflow("w"), pytest.raises(TypeError, match=r"`quote != 'paid'` here: 'quote' has no value"):
+        assert quote("x") != "paid"  # type: ignore[comparison-overlap]
 
 
 def test_arithmetic_on_a_reference_is_an_error_after_the_block_too_u1_1() -> None:

@@ -27,7 +27,7 @@ def make_no_value_error(value: NoValue, operation: str, other: object = None) ->
         used, advice = f"`for` cannot iterate over {name}", _REPEAT
     else:
         code = operation.format(name.strip("'"), _describe_operand(other))
-        is_comparison = any(f" {sign} " in operation for sign in ("==", "<", "<=", ">", ">=", "in"))
+        is_comparison = any(f" {sign} " in operation for sign in ("==", "!=", "<", "<=", ">", ">=", "in"))
         used, advice = f"Python cannot compute `{code}` here", _CHOOSE if is_comparison else _COMPUTE
     return TypeError(f"{used}: {name} has no value while the workflow is built, only when it runs; {advice}")
 

@@ -77,9 +77,14 @@ class Reference(NoValue, str):
         return str.__len__(self) > 0
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, str):
+        if not _is_expression(other):
             self._reject_in_block("{0} == {1}", other)
         return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        if not _is_expression(other):
+            self._reject_in_block("{0} != {1}", other)
+        return str.__ne__(self, other)
 
     __hash__ = str.__hash__
 
@@ -138,6 +143,11 @@ class Reference(NoValue, str):
 
     def _name_of_value(self) -> str:
         return str.__str__(self)
+
+
+def _is_expression(value: object) -> bool:
+    """Return whether a value may be the text of an expression. All other values differ from every reference."""
+    return isinstance(value, str) and str.startswith(value, "${")
 
 
 def make_reference(*path: str | None, value_type: ValueType | None = None) -> Reference:

@@ -83,6 +83,11 @@ class TypedStep(NoValue, TaskInterface):
             raise make_no_value_error(self, "{0} == {1}", other)
         return self is other
 
+    def __ne__(self, other: object) -> bool:
+        if self._typed and not isinstance(other, TaskInterface):
+            raise make_no_value_error(self, "{0} != {1}", other)
+        return self is not other
+
     __hash__ = object.__hash__
 
     def _name_of_value(self) -> str:
