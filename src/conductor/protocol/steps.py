@@ -27,6 +27,10 @@ STEP_PAGE_BYTES = 2 * 1024 * 1024
 #: The longest wait of a step: about 68 years, as for callbacks.
 MAX_WAIT_MS = (2**31 - 1) * 1000
 
+StepNumber = Annotated[int, Meta(ge=1, lt=2**31)]
+#: Identifies a step of a task: its name and number.
+StepKey = tuple[str, StepNumber]
+
 
 class StepKind(StrEnum):
     """The kind of a durable step."""
@@ -70,7 +74,7 @@ class Step(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
     name: Annotated[str, Meta(min_length=1, max_length=MAX_STEP_NAME_CHARS)]
     #: The number of this step among the steps of the same name, from 1.
-    number: Annotated[int, Meta(ge=1, lt=2**31)] = 1
+    number: StepNumber = 1
     kind: StepKind = StepKind.STEP
     state: StepState = StepState.DONE
     #: The function and a digest of the arguments.
@@ -106,7 +110,3 @@ class StepPage(msgspec.Struct):
     steps: list[Step]
     #: The value of `after` for the next page; None after the last page.
     next: int | None = None
-
-
-#: Identifies a step of a task: its name and number.
-StepKey = tuple[str, int]

@@ -125,6 +125,8 @@ def _check_step(step: Step) -> None:
         problem = "a step that calls a function is recorded after the call, not while it waits"
     elif step.state is StepState.WAITING and step.kind is StepKind.SLEEP and step.wait_ms is None:
         problem = "a sleep needs waitMs"
+    elif (step.state is StepState.FAILED) != (step.error is not None):
+        problem = "only a failed step has an error, and a failed step needs one"
     error = step.error or StepError("", "")
     try:
         # The result and the parts of the error are raw JSON, which the decoder of the request did not check.

@@ -112,6 +112,9 @@ class TestRecording:
             (step("a\x1b[31m"), "not printable"),
             (wait("a", "STEP"), "after the call"),
             (wait("a", "SLEEP"), "a sleep needs waitMs"),
+            (step("a", 5, state="FAILED"), "a failed step needs one"),
+            (step("a", error=error), "only a failed step has an error"),
+            (wait("a", "SLEEP", waitMs=1, error=error), "only a failed step has an error"),
         ]:
             answer = send(harness, task, step("b"), refused)
             assert (answer.status, answer.verdict, why in str(answer.message)) == (400, Verdict.REJECTED, True)
@@ -149,6 +152,12 @@ class TestRecording:
         assert send(harness, task, failed, step("b")).status == 200
         send(harness, task, status="FAILED", forgetSteps=[["a", 1], ["b", 1], ["unknown", 7]])
         assert [one["name"] for one in harness.poll_one()["steps"]] == ["b"]
+
+    def test_a_report_cannot_forget_a_step_whose_number_the_database_cannot_store(
+        self, harness: Harness, task: Task
+    ) -> None:
+        with pytest.raises(msgspec.ValidationError, match="2147483647"):
+            send(harness, task, status="FAILED", forgetSteps=[["a", 2**63]])
 
     def test_steps_are_removed_with_the_workflow_and_by_a_rerun(self, harness: Harness, task: Task) -> None:
         send(harness, task, step("a"))
