@@ -82,7 +82,8 @@ class Step(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     #: The result of a DONE step, as JSON. The input of a new WORKFLOW step.
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: StepError | None = None
-    #: How long a new SLEEP or MESSAGE step waits. A MESSAGE step without `wait_ms` has no time limit.
+    #: How long a new SLEEP or MESSAGE step waits, and how long a recorded one still waits. A MESSAGE step without
+    #: `wait_ms` has no time limit.
     wait_ms: Annotated[int, Meta(ge=0, le=MAX_WAIT_MS)] | None = None
     #: The workflow that a new WORKFLOW step starts, if its name differs from the name of the step; and its version.
     workflow_name: str | None = None

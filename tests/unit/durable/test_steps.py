@@ -489,6 +489,29 @@ def test_parallel_branches_sleep_until_the_first_is_due(run_workflow: Any) -> No
     assert run.skip(days=2).output == {"calls": ["a", "b"]}
 
 
+def test_a_replayed_sleep_ends_on_time_although_another_branch_runs_a_step(run_workflow: Any) -> None:
+    calls, woken = Calls(), asyncio.Event()
+
+    async def wait_for_the_sleeper() -> None:
+        await asyncio.wait_for(woken.wait(), 20)
+
+    async def sleep() -> None:
+        await durable.sleep(hours=1, minutes=0.001, name="long")
+        woken.set()
+
+    async def work() -> None:
+        await durable.sleep(hours=1, name="short")
+        calls.note("woken")
+        await durable.step(wait_for_the_sleeper)
+
+    async def program() -> dict[str, Any]:
+        await asyncio.gather(sleep(), work())
+        return {"calls": list(calls)}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.skip(hours=1).output == {"calls": ["woken"]}
+
+
 def register_child(conductor_clients: Any, name: str, task: str) -> None:
     child = ConductorWorkflow(None, name) >> SimpleTask(task, "t").input_parameter("n", "${workflow.input.n}")
     conductor_clients.get_metadata_client().register_workflow_def(child.to_workflow_def(), overwrite=True)

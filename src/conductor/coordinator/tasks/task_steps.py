@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.request_errors import ApiError, not_found
-from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.row_cache import CachedTask, CachedWorkflow
 from conductor.coordinator.store.rows import StepRow, TaskRow
 from conductor.coordinator.store.statements import (
@@ -271,7 +270,7 @@ def read_page(tx: Tx, task_id: str, after: int) -> JsonObject:
     for step in read_steps(tx, row, after):
         if page and size > STEP_PAGE_BYTES:
             return {"steps": page, "next": last}
-        page.append(make_step_json(tx.ids, step))
+        page.append(make_step_json(tx, step))
         size, last = size + len(step.result or b""), step.pk
     return {"steps": page, "next": None}
 
@@ -281,11 +280,11 @@ def deliver(tx: Tx, row: TaskRow, answer: JsonObject) -> None:
     if row.step_bytes > MAX_DELIVERED_STEP_BYTES:
         answer[STEPS_OMITTED] = True
     else:
-        answer[STEPS] = [make_step_json(tx.ids, step) for step in read_steps(tx, row)]
+        answer[STEPS] = [make_step_json(tx, step) for step in read_steps(tx, row)]
 
 
-def make_step_json(ids: Ids, step: StepRow) -> JsonObject:
-    """Return a step as workers and clients read it."""
+def make_step_json(tx: Tx, step: StepRow) -> JsonObject:
+    """Return a step as workers and clients read it. `waitMs` is the remaining time of a wait."""
     found: JsonObject = {
         "name": step.name,
         "number": step.number,
@@ -300,6 +299,8 @@ def make_step_json(ids: Ids, step: StepRow) -> JsonObject:
         found["endedAt"] = step.ended_ms
     if step.due_at_ms is not None:
         found["dueAt"] = step.due_at_ms
+        if step.ended_ms is None:
+            found["waitMs"] = max(0, step.due_at_ms - tx.now_ms)
     if step.workflow is not None:
-        found["workflowId"] = ids.workflow(step.workflow)
+        found["workflowId"] = tx.ids.workflow(step.workflow)
     return found

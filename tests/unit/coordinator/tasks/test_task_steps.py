@@ -198,6 +198,7 @@ class TestWaiting:
             harness.advance(0.5)
             woken = harness.poll_one()
             assert [(one["name"], one["state"]) for one in woken["steps"]] == [("short", "DONE"), ("long", "WAITING")]
+            assert [one.get("waitMs") for one in woken["steps"]] == [None, 29_500]
             assert suspend(harness, woken).verdict is Verdict.COMMITTED
             harness.advance(29.4)
             assert harness.poll() == []
