@@ -577,6 +577,15 @@ async def _run(work: Any) -> Any:
     return await work
 
 
+def test_a_wait_that_the_coordinator_rejects_fails_the_task_at_once(run_workflow: Any) -> None:
+    async def program() -> dict[str, Any]:
+        return await durable.call("child", version=-1)
+
+    (task,) = run_workflow(one_task(), workers=[worker(program)]).execution.tasks
+    assert task.status == "FAILED_WITH_TERMINAL_ERROR"
+    assert "$.steps[0].version" in task.reason_for_incompletion
+
+
 def test_the_views_show_the_steps_and_what_they_wait_for(run_workflow: Any, coordinator: Any) -> None:
     async def program() -> dict[str, Any]:
         await durable.step(len, "abc", name="measure")

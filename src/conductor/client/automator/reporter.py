@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The status of a report that the key of the worker does not allow.
-_FORBIDDEN = 403
-
 #: The longest Retry-After that is followed in full, because a waiting report occupies a slot.
 MAX_RETRY_AFTER_S = 60.0
 #: Waits between attempts are lengthened by up to this share, so that the workers of a fleet spread out.
