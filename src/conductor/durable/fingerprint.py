@@ -40,33 +40,39 @@ def digest(value: object) -> str:
     return blake2b(_encode(_describe(value, 0)), digest_size=8).hexdigest()
 
 
-def _describe(value: object, depth: int) -> object:
-    """Return JSON that is equal for equal values. A value whose fields cannot be read is described by its type."""
+def _describe(value: object, path: tuple[int, ...]) -> object:
+    """Return JSON that is equal for equal values. A value whose fields cannot be read is described by its type.
+
+    `path` has the ids of the values around this one. A value inside itself is described by its type, too.
+    """
     if isinstance(value, Enum):
         return [_type_name(value), value.name]
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return int(value)  # JSON has no place for a subclass
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if depth > _MAX_DEPTH:
+        return float(value) if math.isfinite(value) else str(value)
+    if len(path) > _MAX_DEPTH or id(value) in path:
         return _type_name(value)
+    path = (*path, id(value))
     if isinstance(value, Mapping):
-        pairs = [[_describe(key, depth + 1), _describe(item, depth + 1)] for key, item in value.items()]
+        pairs = [[_describe(key, path), _describe(item, path)] for key, item in value.items()]
         return {"map": sorted(pairs, key=_encode)}
     if isinstance(value, Set):
-        return {"set": sorted((_describe(item, depth + 1) for item in value), key=_encode)}
+        return {"set": sorted((_describe(item, path) for item in value), key=_encode)}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-        return [_describe(item, depth + 1) for item in value]
+        return [_describe(item, path) for item in value]
     if isinstance(value, functools.partial):
-        return ["partial", *(_describe(part, depth + 1) for part in (value.func, value.args, value.keywords))]
+        return ["partial", *(_describe(part, path) for part in (value.func, value.args, value.keywords))]
     if inspect.isroutine(value) or isinstance(value, type):
         return get_function_name(value)
     try:
         fields = _read_fields(value)
         if fields is not None:
-            return {_type_name(value): _describe(fields, depth + 1)}
+            return {_type_name(value): _describe(fields, path)}
         return msgspec.to_builtins(value)  # datetime, UUID, Decimal, bytes and the like
     except Exception:  # the code of the object may raise anything, and other objects cannot be compared
         return _type_name(value)

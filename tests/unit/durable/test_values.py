@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -39,6 +39,17 @@ class Color(Enum):
     RED = "red"
 
 
+@dataclass
+class Node:
+    name: str
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+
+
+class Cents(int):
+    """A number that the JSON encoder does not know."""
+
+
 class Handle:
     """An object without readable fields, such as a connection."""
 
@@ -68,6 +79,21 @@ def test_a_partial_is_its_function_with_its_arguments() -> None:
     looped: list[Any] = []
     looped.append(looped)
     assert make_fingerprint(charge, (looped,), {}) == make_fingerprint(charge, (looped,), {})
+
+
+def test_a_tree_whose_nodes_know_their_parents_is_compared_in_bounded_time() -> None:
+    def make_tree(name: str) -> Node:
+        root = Node("root")
+        root.children = [Node(str(number), root) for number in range(50)]
+        root.children[-1].children.append(Node(name, root.children[-1]))
+        return root
+
+    first, other = make_fingerprint(charge, (make_tree("a"),), {}), make_fingerprint(charge, (make_tree("b"),), {})
+    assert first == make_fingerprint(charge, (make_tree("a"),), {}) != other
+
+
+def test_a_subclass_of_a_number_is_compared_by_its_value() -> None:
+    assert make_fingerprint(charge, (Cents(5),), {}) == make_fingerprint(charge, (5,), {})
 
 
 def test_a_result_is_made_again_by_the_return_annotation() -> None:
