@@ -75,10 +75,10 @@ def encode_error(error: BaseException) -> StepError:
         message = escape_surrogates(str(error))[:MAX_MESSAGE_CHARS]
     except Exception:
         message = "(its message cannot be read)"
-    attributes = {key: value for key, value in vars(error).items() if not key.startswith("__")}
+    attributes = {key: _encode_detail(value) for key, value in vars(error).items() if not key.startswith("__")}
     # The file names of an OSError are not in its `args`.
     args = error.__reduce__()[1] if isinstance(error, OSError) else error.args
-    return StepError(name, message, _encode_detail(list(args)), _encode_detail(attributes))
+    return StepError(name, message, _encode_detail(list(args)), _join(attributes))
 
 
 def _encode_detail(value: object) -> msgspec.Raw | msgspec.UnsetType:
@@ -87,6 +87,12 @@ def _encode_detail(value: object) -> msgspec.Raw | msgspec.UnsetType:
         encoded = encode_value(value, "exception")
     except Exception:  # the code of the object may raise anything
         return msgspec.UNSET
+    return msgspec.Raw(encoded) if len(encoded) <= MAX_DETAIL_BYTES else msgspec.UNSET
+
+
+def _join(attributes: dict[str, msgspec.Raw | msgspec.UnsetType]) -> msgspec.Raw | msgspec.UnsetType:
+    """Return encoded attributes as one JSON object, without those that are UNSET."""
+    encoded = msgspec.json.encode({key: value for key, value in attributes.items() if value is not msgspec.UNSET})
     return msgspec.Raw(encoded) if len(encoded) <= MAX_DETAIL_BYTES else msgspec.UNSET
 
 

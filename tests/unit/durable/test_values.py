@@ -118,6 +118,13 @@ def test_an_exception_is_made_again_as_the_same_class(error: Exception) -> None:
     assert (type(made), str(made), made.args, vars(made)) == (type(error), str(error), error.args, vars(error))
 
 
+def test_an_attribute_that_is_not_json_does_not_hide_the_others() -> None:
+    error = Declined("visa", code=51)
+    error.response, error.page = Handle(), "x" * 100_000  # type: ignore[attr-defined]
+    made = make_error(Step(name="charge", state=StepState.FAILED, error=encode_error(error)))
+    assert vars(made) == {"code": 51}
+
+
 def test_an_exception_of_an_unknown_class_keeps_its_name() -> None:
     class Local(Exception):
         pass
