@@ -155,6 +155,8 @@ class DurableRun:
         self._changes = 0
         self._is_settling = False
         self.is_suspended = False
+        #: Whether a test has ended the attempt as if its process had died.
+        self.is_killed = False
         self._is_closed = False
 
     @property
@@ -366,7 +368,7 @@ class DurableRun:
             Suspended: Always.
         """
         with self._lock:
-            self.is_suspended = True
+            self.is_suspended = self.is_killed = True
             self._failures, self._new_waits = [], []
             waits = list(self._waits.values())
         for wait in waits:

@@ -92,6 +92,27 @@ def test_a_worker_is_killed_between_two_lines(run_workflow: Any, kill_worker: Wo
     assert len(run.execution.tasks) == 1  # a death is not a failed attempt
 
 
+def test_a_killed_worker_is_replaced_at_once_although_another_branch_waits(
+    run_workflow: Any, kill_worker: WorkerKiller
+) -> None:
+    calls: list[str] = []
+
+    async def work() -> None:
+        await durable.sleep(hours=1)
+        await durable.step(calls.append, "a", name="a")
+        await durable.step(calls.append, "b", name="b")
+
+    async def program() -> dict[str, Any]:
+        await asyncio.gather(work(), durable.wait_for("approval"))
+        return {}
+
+    kill_worker.after_step(1)
+    made = ConductorWorkflow(None, "w") >> SimpleTask("program", "p")
+    run = run_workflow(made, workers=[Worker("program", program)]).skip(hours=1)
+    assert (run.status, calls) == ("RUNNING", ["a", "b"])
+    assert run.send("approval").status == "COMPLETED"
+
+
 def test_branches_that_meet_the_record_of_a_failure_continue_after_it() -> None:
     async def refuse() -> None:
         raise Refused

@@ -107,6 +107,8 @@ class Executor:
         """Return the outcome of a function that has used durable steps."""
         context, run = running.context, running.context.durable
         run.close()
+        if run.is_killed:
+            return make_requeue_outcome(context, reason="the test has killed the worker", callback_after_seconds=0)
         if run.is_suspended:
             try:
                 steps, callback_s = await run.suspend()
