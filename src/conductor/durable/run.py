@@ -206,7 +206,11 @@ class DurableRun:
                 self._note_failure(new, error)
                 raise
             new.result = msgspec.Raw(encoded)
-            yield Do(functools.partial(self._record, new))
+            try:
+                yield Do(functools.partial(self._record, new))
+            except DurableError as error:
+                self._note_failure(new, error)
+                raise
             return result
         finally:
             self._leave(key)

@@ -154,6 +154,27 @@ def test_a_caught_error_in_the_result_of_a_step_is_recorded(run_workflow: Any) -
     assert calls == ["charge", "invoice"]
 
 
+def test_a_caught_refusal_of_a_record_is_recorded(run_workflow: Any) -> None:
+    calls = Calls()
+
+    def load(name: str) -> str:
+        return str(calls.note(name)) * 1_000_000
+
+    async def program() -> dict[str, Any]:
+        for number in range(10):
+            await durable.step(load, str(number), name=f"part-{number}")
+        try:
+            await durable.step(load, "x", name="too-much")
+        except durable.StepTooLarge:
+            await durable.step(calls.note, "invoice", name="invoice")
+        await durable.sleep(days=1)
+        return {}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.skip(days=1).status == "COMPLETED"
+    assert calls == [*map(str, range(10)), "x", "invoice"]
+
+
 class Killed(BaseException):
     """An exception that `except Exception` does not catch."""
 

@@ -115,14 +115,14 @@ class StepRecorder:
 
     def _check_size(self, steps: list[Step]) -> None:
         """Raise `StepTooLarge` for steps that the coordinator would reject, so that the attempt fails with a reason."""
-        self._count += len(steps)
-        self._bytes += sum(map(_size, steps))
-        if self._count > MAX_STEPS_PER_TASK:
+        count, size = self._count + len(steps), self._bytes + sum(map(_size, steps))
+        if count > MAX_STEPS_PER_TASK:
             raise StepTooLarge(f"this task has more than {MAX_STEPS_PER_TASK} steps")
-        if self._bytes > MAX_STEP_BYTES_PER_TASK:
+        if size > MAX_STEP_BYTES_PER_TASK:
             raise StepTooLarge(
-                f"the steps of this task have {self._bytes} bytes; the limit is {MAX_STEP_BYTES_PER_TASK} per task"
+                f"the steps of this task have {size} bytes; the limit is {MAX_STEP_BYTES_PER_TASK} per task"
             )
+        self._count, self._bytes = count, size
 
     def forget(self, keys: list[StepKey]) -> None:
         """Do nothing, because the report names the failed steps to the coordinator."""
