@@ -134,9 +134,10 @@ class Reporter:
                 if answer.verdict is None and answer.is_too_large and not (attempts.is_replaced or running.is_lost()):
                     report = running.report = attempts.replace(report, make_too_large_report(report, answer))
                     answer = await self._delivery.deliver(report.body, running.is_ours)
-                elif answer.verdict is Verdict.REJECTED and answer.status == _FORBIDDEN and attempts.is_suspension:
-                    # A step starts a workflow, which the worker's key does not permit. Report a failure instead.
-                    # Otherwise the task stays open until its lease ends, and the next attempt is rejected again.
+                elif answer.verdict is Verdict.REJECTED and attempts.is_suspension:
+                    # For example, a step starts a workflow, which the worker's key does not permit. Report a failure
+                    # instead. Otherwise the task stays open until its lease ends, and the next attempt is rejected
+                    # again.
                     report = running.report = attempts.replace(report, make_failed_report(report, answer.message))
                     answer = await self._delivery.deliver(report.body, running.is_ours)
                 if answer is NOT_SENT:
