@@ -37,7 +37,7 @@ def make_fingerprint(function: Callable[..., Any], args: Sequence[Any], kwargs: 
 
 def digest(value: object) -> str:
     """Return a digest of a value that does not depend on the process: sets are sorted, and `id()` is not used."""
-    return blake2b(_encode(_describe(value, 0)), digest_size=8).hexdigest()
+    return blake2b(_encode(_describe(value, ())), digest_size=8).hexdigest()
 
 
 def _describe(value: object, path: tuple[int, ...]) -> object:

@@ -309,7 +309,7 @@ class DurableRun:
             if self.is_suspended or self._is_closed:
                 # The attempt is over and has cancelled its running steps, so their failures are not recorded.
                 return
-            step.state, step.error = StepState.FAILED, encode_error(error)
+            step.state, step.result, step.error = StepState.FAILED, msgspec.UNSET, encode_error(error)
             self._failures.append(step)
             self._errors[step.name, step.number] = error
 
