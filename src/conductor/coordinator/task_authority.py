@@ -84,7 +84,7 @@ class TaskAuthority:
     # -- polling --------------------------------------------------------------------------------------------------
 
     async def poll(self, poll: Poll, on_disconnect: OnDisconnect | None = None) -> list[JsonObject]:
-        """Lease tasks, and park the poll up to its timeout while there are none.
+        """Lease tasks. While the queue has none, park the poll, at most until its timeout.
 
         Args:
             poll: The poll.
