@@ -74,7 +74,7 @@ def _describe(value: object, path: tuple[int, ...]) -> object:
         if fields is not None:
             return {_type_name(value): _describe(fields, path)}
         return msgspec.to_builtins(value)  # datetime, UUID, Decimal, bytes and the like
-    except Exception:  # the code of the object may raise anything, and other objects cannot be compared
+    except Exception:  # the object's code can raise anything, and some objects cannot be converted
         return _type_name(value)
 
 

@@ -142,9 +142,9 @@ class DurableRun:
         self._unused: set[StepKey] = set()
         self._numbers: dict[str, int] = {}
         self._running: set[str] = set()
-        #: Failed steps of this attempt, which are recorded if the program continues with another step; and the
-        #: exceptions of all failed steps, in the order in which they were raised.
+        #: Failed steps of this attempt. They are recorded if the program continues with another step.
         self._failures: list[Step] = []
+        #: The exceptions of all failed steps, in the order in which they were raised.
         self._errors: dict[StepKey, BaseException] = {}
         self._flushing: asyncio.Future[None] | None = None
         #: `_new_waits` are not recorded yet. `_waits` are all open waits.

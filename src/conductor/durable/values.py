@@ -108,7 +108,7 @@ def make_error(step: Step) -> Exception:
             args = _decode(raw_bytes(error.args))
             # Do not call `__init__`, which may take other arguments than those in `args`.
             made = found.__new__(found, *args)
-            if not isinstance(made, OSError):  # `__new__` has set its attributes
+            if not isinstance(made, OSError):  # `__new__` of an OSError has already set its attributes
                 made.args = tuple(args)
             if raw_bytes(error.attributes):
                 vars(made).update(_decode(raw_bytes(error.attributes)))

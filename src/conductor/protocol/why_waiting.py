@@ -148,7 +148,7 @@ class TaskFacts(Struct, kw_only=True, frozen=True):
     #: When the task can be polled; for a WAIT, when it ends.
     due_at_ms: int | None = None
     ready_since_ms: int | None = None
-    #: Whether the task's worker postponed it.
+    #: Whether a worker postponed the task.
     postponed: bool = False
     #: For a JOIN, the tasks that have not ended. For a DO_WHILE, the open tasks of its iteration.
     waits_for: Sequence[str] = ()
@@ -162,7 +162,7 @@ class TaskFacts(Struct, kw_only=True, frozen=True):
 
 
 class TurnFacts(Struct, kw_only=True, frozen=True):
-    """The facts about a workflow that waits for its rate-limit turn (`rateLimitConfig`)."""
+    """The facts about a workflow that waits because of a limit on concurrent workflows (`rateLimitConfig`)."""
 
     name: str
     key: str

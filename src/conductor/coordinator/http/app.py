@@ -161,7 +161,7 @@ class App:
 
 
 async def _call_handler(route: Route, request: ApiRequest) -> Answer:
-    """Call the route's handler. With tracing, a request that changes something gets a span of its own."""
+    """Call the route's handler. With tracing, every request except a GET gets a span of its own."""
     tracer, method = tracing.tracer, request.head.method
     if tracer is None or method == "GET" or route.has_side_effects:
         return await route.handler(request)

@@ -280,7 +280,7 @@ class Connection(asyncio.Protocol):
         """Answer the request now, or queue it if an earlier request is being answered."""
         parser = self._parser
         if parser.should_upgrade() or self._transport.is_closing() or self._is_discarding:
-            return  # `_feed_parser` parses the head again, or no more requests are answered
+            return  # `_feed_parser` parses this head again, or the connection answers no more requests
         head = RequestHead(
             parser.get_method().decode("ascii"),
             *split_url(self._url),

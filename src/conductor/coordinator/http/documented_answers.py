@@ -33,7 +33,7 @@ class NoBody:
 
 _COUNTS = dict[str, int]
 
-#: Method and path → type of the answer. Routes that are not listed answer 200 without a body.
+#: Method and path → type of the answer. The document describes the answers of other routes as 200 without a body.
 ANSWERS: dict[str, Any] = {
     "GET /api/tasks/poll/{type}": Task,
     "GET /api/tasks/poll/batch/{type}": list[Task],

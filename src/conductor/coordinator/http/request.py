@@ -76,7 +76,8 @@ class ApiRequest:
         #: Name in the route's path → value in the request's path.
         self.params = params
         self.body = body
-        #: The coordinator. Handlers prefer `reader`, `tasks` and `workflows`, which show which part they use.
+        #: The coordinator. Handlers prefer `reader`, `tasks` and `workflows`, so that their code shows which
+        #: part they use.
         self.core = core
         #: Registers a function that is called when the client disconnects.
         self.on_disconnect = on_disconnect
@@ -199,7 +200,7 @@ def whole_number(what: str, text: str) -> int:
 
 
 def read_json(body: bytes, wanted: type[T]) -> T:
-    """Decode JSON into the type `wanted`. Scalars may be quoted, as in Conductor; everything else is strict."""
+    """Decode JSON into the type `wanted`. Numbers and booleans may be quoted, as in Conductor."""
     if body.startswith(b"\xef\xbb\xbf"):
         body = body[3:]
     _check_value_count(body)

@@ -101,7 +101,7 @@ class RouteTable:
 
 
 class _Node:
-    """A position in the tree: the routes that end here, and the segments that may follow."""
+    """A node of the tree: the routes whose path ends at the node, and the segments that can follow."""
 
     __slots__ = ("literal", "named", "routes", "unsupported")
 

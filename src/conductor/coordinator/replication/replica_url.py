@@ -82,7 +82,7 @@ class ReplicaUrl:
 
     @property
     def digest(self) -> str:
-        """A key for this URL that contains none of its secrets, and does not change with a password."""
+        """A text that identifies this URL in the database. The passwords in the URL do not affect it."""
         return blake2b(self.shown.encode(), digest_size=12).hexdigest()
 
     def hide_secrets(self, text: str) -> str:

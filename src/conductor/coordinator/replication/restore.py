@@ -112,7 +112,7 @@ def restore(source: str, database: Path, *, timestamp_ms: int | None = None, for
 
 
 def _make_work_directory(database: Path, stack: contextlib.ExitStack) -> Path:
-    """Create a directory beside the database, and remove what a killed restore left in it."""
+    """Create a directory next to the database, and remove the files that a killed restore left in it."""
     work = database.with_name(database.name + _WORK_SUFFIX)
     work.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(work, os.O_RDONLY | os.O_CLOEXEC)

@@ -155,7 +155,7 @@ class _ScriptProcess:
         engines = [f"{name}={path}" for name, path in engine_files().items()]
         limits = (SCRIPT_PROCESS_BYTES, SCRIPT_BYTES, MAX_VALUE_BYTES)
         self._process = subprocess.Popen(
-            # Isolated and without site-packages: the process loads only the engines named here.
+            # Isolated and without site-packages, because the process loads only the files in `engines`.
             [sys.executable, "-I", "-S", str(_PROGRAM), *map(str, limits), *engines],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

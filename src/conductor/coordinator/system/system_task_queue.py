@@ -38,7 +38,7 @@ WORKER_ID = "coordinator"
 RETRY_S = 1.0
 
 T = TypeVar("T")
-#: Executes a task. Returns None if it needs no report, because its workflow has continued already.
+#: Executes a task. Returns None if the task needs no report, because its workflow has continued already.
 Execute = Callable[[JsonObject], Awaitable[SystemTaskResult | None]]
 ExecuteInTransaction = Callable[[Tx, JsonObject], SystemTaskResult]
 

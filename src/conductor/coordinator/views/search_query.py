@@ -31,7 +31,7 @@ MAX_VALUES = 1000
 
 #: Field and operator of a condition; the value follows.
 _CONDITION = re.compile(r"(\w+)\s*(!=|>=|<=|=|>|<|\bIN\b)", re.IGNORECASE)
-#: A value in quotes. AND and commas inside it do not separate.
+#: A value in quotes. AND and commas inside the quotes are a part of the value.
 _QUOTED = r"""(?<=[=<>(,\s])(?:'[^'\n]*'|"[^"\n]*")(?=[\s,)]|$)"""
 _AND = re.compile(rf"{_QUOTED}|(?P<cut>\sAND)(?=\s)", re.IGNORECASE)
 _COMMA = re.compile(rf"{_QUOTED}|(?P<cut>,)")

@@ -2,8 +2,8 @@
 
 import { authHeaders, get } from "./api.js";
 
-let own = null; // the last answer
-let readWith; // the token with which it was read
+let own = null; // the last answer of /api/view/key
+let readWith; // the token with which `own` was read
 
 const token = () => authHeaders()["X-Authorization"];
 

@@ -48,7 +48,7 @@ async function follow() {
   } catch {
     // The stream has ended. The views poll until it is open again.
   }
-  if (abort !== own) return; // paused, or opened again
+  if (abort !== own) return; // the stream was paused, or another one was opened
   isLive = false;
   abort = null;
   timer = setTimeout(follow, retryMs);

@@ -8,7 +8,7 @@ export const load = async () => ({});
 
 export const render = () => lost(h("p", null, "The address ", h("code", null, location.pathname), " does not exist."));
 
-/** What to do about something that was not found. */
+/** A page that says what was not found, with links to other pages. */
 export function lost(what) {
   return h("div", { class: "blank" }, h("h1", null, "Not found"), what,
     h("p", null, h("a", { href: "/workflows" }, "Show all workflows"), ", ",

@@ -1,4 +1,4 @@
-// Views: all schedules; one schedule with its next and its last runs. Schedules are added, edited, run and removed here.
+// Views: all schedules; one schedule with its next and its last runs. Users can add, edit, run and remove schedules.
 
 import { mayOperate } from "./access.js";
 import { ask, field } from "./dialogs.js";

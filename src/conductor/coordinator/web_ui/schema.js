@@ -1,4 +1,4 @@
-// Reads JSON schemas for form.js. Schemas come from definitions and task inputs, so every loop here is bounded:
+// Reads JSON schemas for form.js. Schemas come from definitions and task inputs, so every loop of this module is bounded:
 // a recursive or huge schema ends in a JSON editor, never in an endless form.
 
 const MAX_STEPS = 20; // references and combinations that are followed for one rule

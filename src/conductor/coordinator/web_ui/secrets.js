@@ -1,4 +1,4 @@
-// View: the names of the secrets. Values are set here and never shown.
+// View: the names of the secrets. Users can set values, but the view never shows them.
 
 import { isAdmin } from "./access.js";
 import { ask, field } from "./dialogs.js";
