@@ -24,7 +24,7 @@ from conductor.common.machine import state_directory
 from conductor.protocol.why_waiting import format_duration
 from conductor.version import __version__
 
-#: An extra counts as installed if this package is installed.
+#: For each extra, a package that belongs to it. The extra counts as installed if this package is installed.
 EXTRAS = {
     "metrics": "prometheus_client",
     "server": "httptools",
@@ -186,7 +186,7 @@ def deadly_tasks(directory: Path) -> Iterator[Finding]:
             f"{len(suspects)} tasks were running when a worker process died, last "
             f"{format_duration(now_ms - suspects[0].at_ms)} ago: {suspects[0].cause}. "
             "Each runs alone until its function returns",
-            "If the process dies again, the task that ended it is named here.",
+            "If the process dies again, `doctor` names the task that ended it.",
         )
 
 

@@ -72,7 +72,7 @@ def silent_server(configuration: Configuration, within_s: float, *, is_known: bo
 
 
 async def _check_unhealthy(configuration: Configuration) -> list[Finding]:
-    """Return the faults of a coordinator that rejects polls because it cannot write. Its views still answer."""
+    """Return the faults of a coordinator that rejects polls because it cannot write. Its read routes still answer."""
     try:
         async with open_client(configuration) as api:
             overview = await api.call_for(dict[str, Any], "GET", "/view/overview")
@@ -196,7 +196,9 @@ def unhealthy(overview: dict[str, Any]) -> Iterator[Finding]:
     problem = str(overview.get("health"))
     if "newer coordinator" in problem:
         yield broken(
-            "superseded", f"the coordinator was superseded: {problem}", "Change CONDUCTOR_SERVER_URL to the newer one."
+            "superseded",
+            f"the coordinator was superseded: {problem}",
+            "Set CONDUCTOR_SERVER_URL to the newer coordinator.",
         )
     elif not overview.get("healthy", True):
         yield broken(

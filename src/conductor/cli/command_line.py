@@ -79,7 +79,7 @@ app.add_typer(key)
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name, and return its exit status."""
-    # A terminal that cannot encode a symbol shows a question mark; every symbol has a word next to it.
+    # Show a question mark for a symbol that the terminal cannot encode. A word next to the symbol has the same meaning.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:

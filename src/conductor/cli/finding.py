@@ -24,7 +24,7 @@ def ok(line: str) -> Finding:
 
 
 def warning(fault: str, line: str, remedy: str) -> Finding:
-    """Return a fault that does not stop workers from running, although perhaps not as intended."""
+    """Return a fault with which workers can run, but perhaps not as intended."""
     return Finding("warning", escape(line), fault, escape(remedy))
 
 

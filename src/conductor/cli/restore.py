@@ -91,7 +91,11 @@ def _print(found: Restored, target: Path) -> None:
         print_line(f"The previous database is now {found.replaced}.")
     state = found.state
     newest = state.newest_change_ms
-    when = f"{format_time(newest)}, {format_age(newest, now_ms())}" if newest else "never: it has no workflows"
+    when = (
+        f"{format_time(newest)}, {format_age(newest, now_ms())}"
+        if newest
+        else "none, because the database has no workflows"
+    )
     print_line(f"Newest change: {when}. Everything that the coordinator answered after it is lost.")
     if (lost := found.lost) is not None:
         print_line(
@@ -99,9 +103,9 @@ def _print(found: Restored, target: Path) -> None:
             f"{lost.ended_workflows} ended workflows run again, {lost.ended_tasks} ended tasks are open again."
         )
     print_line(
-        f"It has {state.running_workflows} running workflows; workers hold {state.leased_tasks} of their tasks. "
-        "Workers may finish these, and their results count. Results of tasks that the database does not know get the "
-        "verdict CANCELLED or REJECTED, and the workers continue with other work."
+        f"The database has {state.running_workflows} running workflows; workers hold {state.leased_tasks} of their "
+        "tasks. Workers can finish these tasks, and the results count. Results of tasks that the database does not "
+        "know get the verdict CANCELLED or REJECTED, and the workers continue with other work."
     )
     print_line(
         f"Start it: conductor-worker serve --database {target}. Stop the old coordinator first if it still runs."

@@ -145,7 +145,7 @@ def _say_ready() -> None:
 
 
 def _poll_report(configuration: Configuration) -> Callable[[str | None], None] | None:
-    """Return the function that logs failing polls; None if each poll is logged."""
+    """Return the function that logs failing polls; None if the workers log each failed poll themselves."""
     return None if configuration.logs_failed_polls else _report_polls
 
 

@@ -32,11 +32,11 @@ def read_requests(
         path: The file; `-` is the standard input.
         name: The workflow to start.
         version: The version of the workflow; None is the latest.
-        correlation_id: The correlation id of all of them.
+        correlation_id: The correlation id of all workflows.
         key_field: The field of each input whose value is the idempotency key; None for no keys.
 
     Raises:
-        UserError: The file cannot be read, or some lines are wrong; it names them, and nothing is started.
+        UserError: The file cannot be read, or some lines are wrong. The message names the lines. Nothing is started.
     """
     requests: dict[int, StartWorkflowRequest] = {}
     wrong: list[str] = []

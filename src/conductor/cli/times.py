@@ -51,7 +51,7 @@ def format_time(at_ms: int | None, zone: str | None = None) -> str:
     if zone and zone != "UTC":
         try:
             return f"{at.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S} {zone}"
-        except (ValueError, OverflowError, OSError):  # the zone is not known here
+        except (ValueError, OverflowError, OSError):  # this machine does not know the zone
             pass
     return at.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
 

@@ -50,7 +50,7 @@ class Screen:
         self._sort = "waiting"
         self._chosen = 0
         self._view = "queues"
-        #: Task id of the lease in the details view; its row may move in the list.
+        #: Task id of the lease in the details view, because the row of the lease can move in the list.
         self._lease: str | None = None
         self.frame: Frame | None = None
         self.error: str | None = None

@@ -51,7 +51,7 @@ class PollListener(TaskRunnerEventsListener):
 
 
 class PollRounds:
-    """Follows the polls of all workers. Reports one failure per round, in which each worker polls once."""
+    """Follows the polls of all workers. Reports one failure per round. A worker that fails again begins a new round."""
 
     def __init__(
         self, task_types: set[str], announce: Callable[[], None], report: Callable[[str | None], None] | None

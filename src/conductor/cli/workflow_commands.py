@@ -55,7 +55,7 @@ from conductor.protocol.why_waiting import format_duration
 STATUSES = (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED, *sorted(TERMINAL_WORKFLOW_STATUSES))
 #: Shortest and longest interval between two reads of a workflow in `wait`. Most workflows end soon.
 FIRST_LOOK_S = 0.1
-#: `wait` explains from then on why a workflow waits, each time the explanation changes.
+#: After this time, `wait` prints why a workflow waits, each time the reason changes.
 EXPLAIN_AFTER_S = 2.0
 _NUMBERS = re.compile(r"\d+")
 #: Interval between two reads of a workflow in `show --follow`.
@@ -192,7 +192,7 @@ def _print_rows(console: Console, rows: list[list[str]]) -> None:
 def show(
     workflow_id: WorkflowId,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Draw it again after each change, until it has ended.")
+        bool, typer.Option("--follow", "-f", help="Draw the workflow again after each change, until it has ended.")
     ] = False,
     url: Url = None,
     as_json: AsJson = False,

@@ -147,7 +147,7 @@ def _apply_to_each(
     as_json: bool,
     answer_field: str | None = None,
 ) -> int:
-    """Call the server for each id and print the results. Return 1 if the server rejects one, 2 if one is unknown.
+    """Call the server for each id and print the results. Return 1 if a call is rejected, 2 if an id is unknown.
 
     `answer_field` is the field of the JSON results that holds the answer of the server.
     """

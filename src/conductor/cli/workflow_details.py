@@ -1,7 +1,7 @@
 """Reads one workflow from a server: its status, every attempt at its tasks, and why it waits.
 
-A coordinator returns all of it in one answer. For a Conductor server, the same is derived from its REST API, with a
-note about the facts that this API does not have.
+A coordinator returns all of these facts in one answer. For a Conductor server, this module derives them from the REST
+API, with a note about the facts that this API does not have.
 """
 
 from __future__ import annotations
