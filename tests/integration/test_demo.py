@@ -55,8 +55,8 @@ def test_every_order_ends_as_it_must_and_the_table_says_so(tmp_path: Path) -> No
     assert row(output, "validate")[6:] == ["6", "0", "0"]
     assert re.search(r"[1-9]\d* heartbeats .* leases lost: 1", output)
     assert (
-        "Look at it in the web UI: conductor-worker demo --keep\n"
-        "Write your own: conductor-worker init my-project && cd my-project && conductor-worker dev my_project\n"
+        "To see the orders in the web UI: conductor-worker demo --keep\n"
+        "To write workers: conductor-worker init my-project && cd my-project && conductor-worker dev my_project\n"
     ) in output
     assert "\x1b" not in output  # not a terminal: plain lines
     assert "Traceback" not in output

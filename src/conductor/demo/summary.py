@@ -90,8 +90,8 @@ def _p50_p95(values: Sequence[int]) -> str:
 
 def show_next_steps() -> None:
     """Print what to do after the demo."""
-    print("Look at it in the web UI: conductor-worker demo --keep")
-    print("Write your own: conductor-worker init my-project && cd my-project && conductor-worker dev my_project")
+    print("To see the orders in the web UI: conductor-worker demo --keep")
+    print("To write workers: conductor-worker init my-project && cd my-project && conductor-worker dev my_project")
 
 
 def show_where_to_look(day: Day, url: str, workers_url: str) -> None:

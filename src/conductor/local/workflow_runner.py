@@ -36,9 +36,9 @@ Definition: TypeAlias = dict[str, Any]
 AnyWorker: TypeAlias = Any
 #: In the output of a failed workflow, this key has the id of its failure workflow.
 FAILURE_WORKFLOW = "conductor.failure_workflow"
-#: Task types without workers, whose tasks may have the name of the type.
+#: Task types without workers, whose tasks can have the name of the type.
 _SYSTEM_TYPES = frozenset({"WAIT", "HUMAN", "JOIN", "DO_WHILE", "SUB_WORKFLOW", "HTTP", "INLINE"})
-#: A failure reason quotes those of the sub-workflow and of its failed task, each in single quotes.
+#: The failure reason of a workflow quotes the reasons of its sub-workflow and of the failed task, in single quotes.
 _SUB_WORKFLOW_FAILURE = re.compile(r"Sub workflow (?P<name>[^\n]+?)\.\d+/\S+ failure reason: ")
 _TASK_FAILURE = re.compile(r"Task \S+ failed with status: \w+ and reason: '(?P<reason>.*?)'*", re.DOTALL)
 _OPEN = (TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS)
@@ -118,7 +118,11 @@ def check_input(definition: WorkflowDef, workflow_input: Mapping[str, Any]) -> N
 
 
 def _read_input(workflow_input: object) -> dict[str, Any]:
-    """Return the input of a workflow as JSON. Raises TypeError if it is not an object, or names the value's place."""
+    """Return the input of a workflow as JSON values.
+
+    Raises:
+        TypeError: The input is not an object, or a value is not JSON. The message names the place of the value.
+    """
     from conductor.client.http.models.model import describe_unsendable
     from conductor.client.workflow.step_signature import to_json_value
 
@@ -366,6 +370,6 @@ def _describe_reason(task: Task) -> str:
 
 
 def _list_unserved_queues(tasks: Iterable[Task], served: Collection[str]) -> list[str]:
-    # A task for workers has the name of its queue as its type.
+    # The `task_type` of a task for workers is the name of its queue.
     names = {task.task_def_name for task in tasks if task.task_def_name and task.task_type == task.task_def_name}
     return sorted(names - set(served) - _SYSTEM_TYPES)

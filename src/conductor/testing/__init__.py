@@ -7,7 +7,7 @@
 
 In reading order:
 
-- `stub`: `ConductorStub`, the public face of the server.
+- `stub`: `ConductorStub`, the class through which a test uses the server.
 - `request`: one request as the stub received it, and the name of its route.
 - `fault_script`: the behaviours that a test can script, their order, and gates that hold requests back.
 - `fault_player`: answers one request with its scripted behaviour.

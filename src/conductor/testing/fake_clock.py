@@ -41,7 +41,7 @@ class FakeClock(Clock):
         return START_WALL_MS + round((self._time.now_s - START_MONOTONIC_S + self._time.wall_offset_s) * 1000)
 
     def jump_wall(self, seconds: float) -> None:
-        """Set the wall clock forward, or back with a negative number. Durations stay the same, and nothing wakes."""
+        """Set the wall clock forward, or back with a negative number. Durations stay the same, and no sleeper wakes."""
         self._time.wall_offset_s += seconds
 
     async def sleep(self, seconds: float) -> None:
@@ -92,7 +92,7 @@ class FakeClock(Clock):
         return self._time.now_s - started_s
 
     async def run_for(self, seconds: float, sleepers: int = 1, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        """Advance from one due sleeper to the next, so that each one wakes exactly at the time it asked for.
+        """Advance from one due sleeper to the next, so that each sleeper wakes exactly at its time.
 
         Args:
             seconds: How far to advance in total.

@@ -33,7 +33,7 @@ _SCRIPTED_REFUSALS = {
 
 
 class FaultPlayer:
-    """Carries out the behaviours of a fault script on connections."""
+    """Applies the behaviours of a fault script to connections."""
 
     def __init__(self, tokens: StubTokens, router: Router, watch: Watch, clock: Clock) -> None:
         self._tokens = tokens

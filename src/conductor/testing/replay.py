@@ -1,7 +1,7 @@
 """Checks that a function with durable steps can be replayed, and kills workers between two steps.
 
 def test_onboard_replays():
-check_replay(onboard, "Ada", messages={"approval": [{"by": "Grace"}]})
+    check_replay(onboard, "Ada", messages={"approval": [{"by": "Grace"}]})
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MemorySteps:
         self.steps: dict[StepKey, Step] = {}
 
     def refuse(self, _step: Step) -> str | None:
-        """Return None: all waits are possible."""
+        """Return None, because every kind of step can wait."""
         return None
 
     async def load(self) -> list[Step]:
@@ -63,7 +63,7 @@ class MemorySteps:
 
     async def record(self, steps: list[Step]) -> None:
         """Record steps."""
-        await asyncio.sleep(0)  # a real store answers in a later round of the event loop, too
+        await asyncio.sleep(0)  # a real store also answers in a later iteration of the event loop
         for step in steps:
             self.steps.setdefault((step.name, step.number), step)
 
@@ -78,7 +78,7 @@ class MemorySteps:
             self.steps.pop(key, None)
 
     def remove(self) -> None:
-        """Keep the steps, so that a test can read them."""
+        """Do nothing, so that a test can still read the steps."""
 
 
 async def run_once(

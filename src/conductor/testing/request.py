@@ -16,7 +16,7 @@ from conductor.testing.http11 import RawRequest
 
 JsonObject: TypeAlias = dict[str, Any]
 
-#: Route name, methods and path. The first matching row gives a request its route name; without one it is "other".
+#: Route name, methods and path. The first matching row gives a request its route name. The default is "other".
 _ROUTES = [
     ("poll", "GET POST", r"/tasks/poll/.+"),
     ("reports", "POST", r"/tasks/reports"),

@@ -36,7 +36,8 @@ class ConductorStub:
     """A Conductor server for tests, in a thread of its own.
 
     Use it as a context manager, with `with` or `async with`. It delivers the tasks that the test adds and accepts
-    their results. It does not retry, time out or run workflows. `script` and `hold` make it misbehave.
+    their results. It does not retry, time out or run workflows. `script` makes requests fail, and `hold`
+    delays them.
 
     Args:
         leases: Behave as the coordinator does: leases, verdicts and batch reports.
