@@ -28,13 +28,22 @@ class ClockJumps:
         jump_ms = self._read_offset_ms(wall_ms) - self._offset_ms
         return jump_ms if abs(jump_ms) >= MIN_JUMP_MS else 0
 
-    def accept(self, jump_ms: int) -> None:
-        """Treat a jump as corrected, and log it. Call this after the stored times were shifted."""
+    def accept(self, jump_ms: int, failure: BaseException | None) -> None:
+        """Measure later jumps from now on, and log this one.
+
+        Args:
+            jump_ms: The jump.
+            failure: Why the stored times were not shifted; None if they were. There is no second attempt, because it
+                would fail like the first one, in every commit.
+        """
         self._offset_ms += jump_ms
-        logger.warning(
-            "Wall clock was set %s or the machine was suspended, so leases and delays were shifted: by=%.1fs",
+        logger.log(
+            logging.WARNING if failure is None else logging.ERROR,
+            "Wall clock was set %s or the machine was suspended, %s: by=%.1fs",
             "forward" if jump_ms > 0 else "back",
+            "so leases and delays were shifted" if failure is None else "and leases and delays could not be shifted",
             abs(jump_ms) / 1000,
+            exc_info=failure,
         )
 
     def _read_offset_ms(self, wall_ms: int) -> int:

@@ -201,15 +201,17 @@ class Store:
             StoreError: There is no room for a second copy of the data.
         """
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
-
-        def request(_: Tx) -> None:
+        with self._gate:
             self._vacuums.append(done)
-
-        await self.write(request)
+        await self.write(lambda _: None)  # the writer looks for requested vacuums after each commit
         await asyncio.wrap_future(done)
 
     def _run_vacuum(self) -> None:
-        waiting, self._vacuums = self._vacuums, []
+        with self._gate:
+            waiting, self._vacuums = self._vacuums, []
+        waiting = [done for done in waiting if done.set_running_or_notify_cancel()]  # without cancelled callers
+        if not waiting:
+            return
         failure: StoreError | None = None
         try:
             self._db.execute("PRAGMA temp_store = FILE")  # VACUUM copies all data, which may not fit in memory
@@ -279,8 +281,9 @@ class Store:
             now_ms = self._clock.wall_ms()
             changes = self._db.total_changes
             jump_ms = self._clock_jumps.measure(now_ms)
+            correction = Job(lambda tx: self.on_clock_jump(tx, jump_ms), None)
             if jump_ms:
-                group = [Job(lambda tx: self.on_clock_jump(tx, jump_ms), None), *group]
+                group = [correction, *group]
             if not self._run_together(group, notes, now_ms):
                 notes = notes.without_effects()
                 for job in group:
@@ -288,7 +291,7 @@ class Store:
             self._cache.end_transaction()
             self._db.execute("COMMIT")
             if jump_ms:
-                self._clock_jumps.accept(jump_ms)
+                self._clock_jumps.accept(jump_ms, correction.error)
             self.commits += 1
             self.committed_callers += len(group)
             self.commit_times.observe(time.perf_counter() - began)

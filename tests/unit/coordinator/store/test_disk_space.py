@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,11 @@ import pytest
 
 from conductor.cli.checks_server import disk_share
 from conductor.coordinator import Coordinator
+from conductor.coordinator.request_errors import ApiError
+from conductor.coordinator.store import writer
 from conductor.coordinator.store.disk_space import MAX_FILE_BYTES, MAX_RESERVE_BYTES, DiskSpace
+from conductor.coordinator.store.statements import ADD_LOG
+from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import Store
 
 MB = 1 << 20
@@ -104,4 +109,38 @@ async def test_all_callers_that_make_the_file_smaller_are_answered(tmp_path: Pat
     store = Store(tmp_path / "a.db")
     async with asyncio.timeout(60):
         await asyncio.gather(store.vacuum(), store.vacuum(), store.vacuum())
+    await asyncio.to_thread(store.close)
+
+
+async def test_a_caller_that_gives_up_does_not_stop_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def truncate_slowly(_db: object) -> None:
+        begun.set()
+        go.wait(60)
+
+    monkeypatch.setattr(writer, "truncate_log", truncate_slowly)
+    store = Store(tmp_path / "a.db")
+    async with asyncio.timeout(120):
+        gone = asyncio.ensure_future(store.vacuum())
+        await asyncio.to_thread(begun.wait, 60)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        go.set()
+        assert await store.write(lambda _tx: "answered") == "answered"
+    await asyncio.to_thread(store.close)
+
+
+async def test_a_vacuum_in_a_repeated_transaction_is_answered_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "a.db")
+
+    def fail_after_a_change(tx: Tx) -> None:
+        tx.run(ADD_LOG, "task", 0, "line")
+        raise ApiError(409, "no")
+
+    async with asyncio.timeout(60):
+        found = await asyncio.gather(store.vacuum(), store.write(fail_after_a_change), return_exceptions=True)
+        assert [type(one) for one in found] == [type(None), ApiError]
+        await store.vacuum()
     await asyncio.to_thread(store.close)

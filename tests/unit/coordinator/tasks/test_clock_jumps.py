@@ -28,6 +28,23 @@ def test_a_jump_neither_ends_nor_extends_a_lease_o04(
     assert harness.report(first).verdict is Verdict.COMMITTED
 
 
+def test_a_correction_that_fails_is_logged_once_as_an_error_o04(
+    harness: Harness, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_tx: object, _jump_ms: int) -> None:
+        raise ValueError("no correction")
+
+    monkeypatch.setattr(harness.store, "on_clock_jump", fail)
+    harness.start_one()
+    harness.clock.jump_wall(HOUR_S)
+    harness.poll_one()
+    harness.start_one()
+    (record,) = [record for record in caplog.records if "Wall clock was set" in record.message]
+    assert record.levelname == "ERROR"
+    assert "could not be shifted" in record.message
+    assert record.exc_info is not None
+
+
 @JUMPS
 def test_a_lease_ends_on_time_after_a_jump_o04(harness: Harness, jump_s: float) -> None:
     workflow = harness.start_one(task_def={"responseTimeoutSeconds": 60, "retryDelaySeconds": 0})

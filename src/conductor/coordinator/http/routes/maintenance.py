@@ -81,8 +81,8 @@ async def vacuum(request: ApiRequest) -> Answer:
     All other requests that change something wait until it is done.
     """
     store = request.core.store
-    before, room = file_bytes(store.database), store.disk.free_bytes
     store.disk.read()
+    before, room = file_bytes(store.database), store.disk.free_bytes
     if before is not None and room < 2 * before:
         raise ApiError(
             409,
