@@ -95,13 +95,12 @@ class WorkerProcess:
     def __init__(self, url: str, log: Path, directory: Path) -> None:
         self._command = [sys.executable, "-m", __name__, url, str(log)]
         self._env = {**os.environ, "CONDUCTOR_WORKER_JOURNAL_DIR": str(directory / "journal")}
-        self._output = (directory / "worker.log").open("ab")
+        self._output = directory / "worker.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self._process = subprocess.Popen(
-            self._command, env=self._env, cwd=ROOT, stdout=self._output, stderr=self._output
-        )
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(self._command, env=self._env, cwd=ROOT, stdout=output, stderr=output)
 
     def kill(self) -> None:
         assert self._process is not None

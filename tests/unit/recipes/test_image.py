@@ -39,9 +39,11 @@ class Builder:
 
     def __init__(self, place: Path) -> None:
         self._place = place
-        self._command = [tool("buildah"), "--root", str(place / "images"), "--runroot", str(place / "run")]
-        # No engine, no namespaces and no file system of its own: what any machine has whose root we are.
-        self.env = {"STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
+        # The driver vfs mounts nothing, so the directory can be removed even if a container was killed. buildah ignores
+        # the variable STORAGE_DRIVER if --root is given.
+        storage = ["--storage-driver", "vfs", "--root", str(place / "images"), "--runroot", str(place / "run")]
+        self._command = [tool("buildah"), *storage]
+        self.env = {"BUILDAH_ISOLATION": "chroot"}  # no engine and no namespaces, so root on any machine can run it
 
     def words(self, *words: str) -> list[str]:
         return [*self._command, *words]
