@@ -226,7 +226,7 @@ class Executor:
         self._events.emit(TaskExecutionFailure, *running.about, error, running.took_s * 1000)
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the idle threads. Busy threads end after their call."""
         if self._pool is not None:
             self._pool.close()
 

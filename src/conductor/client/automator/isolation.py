@@ -56,7 +56,7 @@ class Isolation:
         #: The number of suspects that run alone (probation) or wait for that.
         self._suspects = 0
         self._probation = asyncio.Lock()
-        #: The number of executing tasks, without those that are or were on probation.
+        #: The number of tasks that execute without a probation. A suspect waits until it is 0.
         self._executing = 0
         self._idle = asyncio.Event()
         self._opened = asyncio.Event()

@@ -119,7 +119,7 @@ class PrefetchQueue:
         return [HeldTask.of(grant, self._config.worker_id, now, now_ms) for grant in grants]
 
     async def _watch(self) -> None:
-        """Requeue tasks that wait too long, until no task waits; on the lease thread."""
+        """Requeue tasks that wait too long, until no task waits. Runs on the lease thread."""
         while True:
             with self._lock:
                 if not self._waiting:

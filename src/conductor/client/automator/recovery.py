@@ -88,7 +88,7 @@ class Recovery:
             self._process.wait()
 
     def _start(self) -> None:
-        self.end(0)  # the new process also takes over the files of an earlier one
+        self.end(0)  # the new process also takes over the files that an earlier one has left
         spec = pickle.dumps((self._configuration, self._options))
         command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE)

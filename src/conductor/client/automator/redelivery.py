@@ -59,7 +59,7 @@ class Redelivery:
         self._max_age_s = max_age_s
         self._clock = clock
         self._waits = _Waits(FIRST_WAIT_S)
-        #: Attempts since the last one that succeeded.
+        #: The number of attempts since the last successful one.
         self._attempts = 0
         self._adopted: list[AdoptedJournal] = []
 

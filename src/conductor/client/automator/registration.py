@@ -103,7 +103,7 @@ async def _register_schema(schema: SchemaDef, schema_api: AsyncSchemaClient, *, 
             await schema_api.get_schema(schema.name, schema.version)
             return
         except NotFoundException:
-            pass  # the schema is missing; if the registry is missing, the next call fails
+            pass  # register the schema; if the server has no registry at all, that call fails, too
     await schema_api.register_schema(schema)
 
 

@@ -175,7 +175,7 @@ class Session:
                     await self._make_redelivery(self.journal).requeue_held_tasks(Stop.SHUTDOWN.value)
 
     def abandon_poll(self, polling: PollTask, worker_id: str, limit_s: float) -> bool:
-        """Stop waiting for a poll, and requeue the tasks in its answer. Return False if it must be waited for."""
+        """Stop waiting for a poll, and requeue the tasks in its answer. Return False if the answer must be awaited."""
         if not self._owns_client:
             return False  # the owner of the HTTP client may close it before the poll is answered
 

@@ -46,7 +46,7 @@ class Supervisor:
         self._successors: dict[WorkerProcess, WorkerProcess] = {}
         #: Replaced processes that finish their running tasks.
         self._retiring: list[WorkerProcess] = []
-        #: Why workers cannot start; all processes are drained then.
+        #: Why workers cannot start, so that all processes are drained; None if there is no such error.
         self.start_error: str | None = None
         self._grace_s = grace_s
         self._on_started = on_started or (lambda _name: None)
@@ -242,7 +242,7 @@ class Supervisor:
         if child.alive:
             self._retiring.append(child)
         self.children[self.children.index(child)] = successor
-        del self._successors[child]  # last, so that a signal handler finds every process in `_all`
+        del self._successors[child]  # removed last, so that a signal handler finds every process in `_all`
         child.send(RETIRE)
 
     def _recover(self) -> None:

@@ -47,7 +47,7 @@ def is_loading_main() -> bool:
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         return True
-    # A process that the script forks during the import has no `_inheriting`. There, the script is not `__main__` yet.
+    # A process that the script forks during the import has no `_inheriting`, and its script is not `__main__` yet.
     loaded = sys.modules.get("__mp_main__")
     return loaded is not None and loaded is not sys.modules.get("__main__")
 
@@ -284,7 +284,7 @@ class WorkerProcess:
         return self._backoff.next()
 
     def postpone(self, error: Exception) -> None:
-        """Start the process later: now there is no memory, no thread or no fork server for it."""
+        """Start the process later, because memory, a thread or the fork server was missing for it."""
         self.restart_at = time.monotonic() + self._policy.cap_s
         logger.error(
             "Worker process '%s' cannot be started (%s); next try in %.0f s", self.name, error, self._policy.cap_s

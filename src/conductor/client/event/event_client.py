@@ -1,4 +1,4 @@
-"""Queues of other systems that a server sends events to and receives them from, on servers that have them."""
+"""Queues of other systems, through which a server sends and receives events. Only some servers have such queues."""
 
 # mypy: disable-error-code="empty-body"
 from __future__ import annotations

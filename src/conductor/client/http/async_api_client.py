@@ -33,7 +33,7 @@ from conductor.telemetry.tracing import TRACEPARENT, current_traceparent
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-#: Logs the warnings of a coordinator about definitions. Commands that print them silence this logger.
+#: The logger for the warnings of a coordinator about definitions. Commands that print the warnings silence it.
 DEFINITION_LOGGER = __name__
 #: The paths at which definitions and schedules are registered.
 _DEFINITIONS = ("/metadata", "/scheduler")

@@ -114,7 +114,8 @@ class AsyncRESTClientObject:
         try:
             response = await self._transport.send(call, fresh=False)
         except ConnectionLost:
-            # If another request was answered in the meantime, this one may have reused the connection of that request.
+            # Send again only after the loss of a reused connection. If another request was answered during this one,
+            # this request may have reused the connection of that other one.
             if not call.resend or not (may_be_reused or answers != self._answers) or not call.is_wanted():
                 raise
             response = await self._transport.send(call, fresh=True)

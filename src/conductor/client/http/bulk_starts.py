@@ -59,7 +59,7 @@ class BulkStarts:
         return self._has_bulk
 
     async def _start_in_bulk(self, requests: Sequence[StartWorkflowRequest], results: list[Result]) -> None:
-        """Append the results of bulk requests. After a 404 or 405 stop, so that the caller starts the rest singly."""
+        """Append the results of bulk requests. After a 404 or 405, stop: the caller starts the rest singly."""
         for bodies in _split(encode(request) for request in requests):
             sent = requests[len(results) : len(results) + len(bodies)]
             try:

@@ -175,7 +175,7 @@ def describe_web_page(response: Response) -> str | None:
     name = f" ({_one_line(title[1])!r})" if title and title[1].strip() else ""
     server = response.headers.get("server")
     sender = f" from {_one_line(server)}" if server else ""
-    return f"a web page{name}{sender}, as no Conductor server does: is the URL right, or is a proxy in between?"
+    return f"a web page{name}{sender}, which no Conductor server sends: is the URL right, or is a proxy in between?"
 
 
 def _reason(response: Response) -> str:

@@ -1,4 +1,4 @@
-"""The table of all options of workers, and their values for a worker.
+"""The table of all options of workers, and the values of these options for one worker.
 
 A value comes from the environment variable of the worker, else from the global variable, else from code, else from the
 default. The environment, the command line, the reference page and the attributes of workers are derived from the

@@ -99,7 +99,7 @@ class EachTask(TaskInterface):
         return len(self._steps) == 1 and self._steps[0]._task_type in _BRANCH_TYPES
 
     def collect(self, reference: Reference) -> Reference:
-        """Return the reference to the list of these values of all branches."""
+        """Return a reference to a list: the value of the given reference in each branch."""
         path = str.__str__(reference)[2:-1]
         if self.is_one_step:
             suffix = path.partition(".output")[2]
@@ -262,7 +262,7 @@ def _rewrite_strings(value: Any, rewrite: Callable[[re.Match[str]], str]) -> Any
     if isinstance(value, str):
         return _EXPRESSION.sub(rewrite, value)
     if isinstance(value, dict):
-        # The definition of an inline sub-workflow has expressions of its own.
+        # Skip the definition of an inline sub-workflow, because its expressions refer to that sub-workflow.
         return {
             name: inner if name == "workflowDefinition" else _rewrite_strings(inner, rewrite)
             for name, inner in value.items()

@@ -48,7 +48,7 @@ class StepBlock:
 
 @contextmanager
 def open_block(block: StepBlock) -> Iterator[StepBlock]:
-    """Make the block the innermost one."""
+    """Add new steps to this block until the `with` statement ends."""
     token = open_blocks.set((*open_blocks.get(), block))
     try:
         yield block

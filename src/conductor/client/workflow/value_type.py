@@ -86,7 +86,7 @@ class ValueType:
         return types
 
     def fits(self, other: ValueType) -> bool:
-        """Return whether the other type may accept a value of this type. True if one of them is not known."""
+        """Return whether a value of this type can fit the other type. True if one of the types is not known."""
         mine, theirs = self.types(), other.types()
         if not mine or not theirs:
             return True

@@ -1,1 +1,1 @@
-"""Configurations of queues that a server sends events to and receives them from."""
+"""Configurations of queues through which a server sends and receives events."""

@@ -157,7 +157,7 @@ class TaskInterface:
         )
 
     def _inside(self) -> list[list[Any]]:
-        """Return the lists of steps inside this one."""
+        """Return the lists of steps inside this step."""
         return []
 
     def output(self, json_path: str | None = None) -> Any:
