@@ -189,14 +189,16 @@ async def _describe_running_tasks(server: Configuration) -> str:
         async with open_client(server) as api:
             count = int((await api.call_for(dict[str, Any], "GET", "/view/overview"))["inHand"])
     except (ConductorError, LookupError, ValueError):
-        return "running tasks are"
-    return {0: "no running task has to be", 1: "1 running task is"}.get(count, f"{count} running tasks are")
+        return "running tasks are finished first"
+    if count == 0:
+        return "no running task has to be finished first"
+    return "1 running task is finished first" if count == 1 else f"{count} running tasks are finished first"
 
 
 async def _end(reloader: Reloader, going: asyncio.Task[None], again: asyncio.Event, in_hand: str) -> None:
     """Finish the running tasks after the first signal, and requeue them after the second."""
     reloader.stop()
-    print_line(f"Stopping: {in_hand} finished first. Press Ctrl-C again to stop immediately.")
+    print_line(f"Stopping: {in_hand}. Press Ctrl-C again to stop immediately.")
     ended = asyncio.create_task(reloader.wait_ended())
     hurry = asyncio.create_task(again.wait())
     await asyncio.wait({ended, hurry}, return_when=asyncio.FIRST_COMPLETED)

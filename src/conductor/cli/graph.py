@@ -271,7 +271,7 @@ def _line(ref: str, attempts: list[TaskAttempt], about: str, more: str = "") -> 
 
 
 def _parts(step: TaskAttempt) -> Iterator[str]:
-    """Return further facts about the latest attempt."""
+    """Yield the duration, the sub-workflow, and the reason of a wait or failure, of the latest attempt."""
     if step.ended_ms and step.started_ms and step.ended_ms - step.started_ms >= NOTABLE_MS:
         yield format_duration(step.ended_ms - step.started_ms)
     if step.sub_workflow_id:

@@ -17,7 +17,7 @@ LIMITATION = "a Conductor server: it reports neither rates nor running tasks, an
 
 
 class Frame(NamedTuple):
-    """The state that `top` shows at one moment. Queues have the format of the coordinator's view."""
+    """The state that `top` shows at one moment. Queues have the format of a coordinator's `/view/queues`."""
 
     now_ms: int
     overview: dict[str, Any]

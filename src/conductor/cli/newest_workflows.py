@@ -131,7 +131,7 @@ async def search_all(
         except ApiException as error:
             if error.status != 400 or step == 1:
                 raise
-            step //= 2  # the page may have been too large for one answer
+            step //= 2  # request a smaller page, because this one may have been too large for one answer
             continue
         found.total_hits = page.total_hits
         found.results += page.results

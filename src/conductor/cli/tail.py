@@ -74,7 +74,8 @@ class WorkflowFollower:
     def __init__(self, api: AsyncApiClient, name: str | None) -> None:
         self._api = api
         self._name = name
-        #: The most recent workflows that were seen. A workflow that started before `_since_ms` is never new.
+        #: The ids of workflows that earlier rounds have listed, as an ordered set. Other workflows are new, unless they
+        #: started before `_since_ms`.
         self._known: dict[str, None] = {}
         self._since_ms = 0
         #: Open workflows and their printed events; the workflow that was read least recently comes first.
@@ -155,7 +156,7 @@ class WorkflowFollower:
         except NotFoundException:  # the workflow was removed after it was listed
             del self._open[workflow_id]
             return []
-        printed = self._open[workflow_id] = self._open.pop(workflow_id)  # move it to the end
+        printed = self._open[workflow_id] = self._open.pop(workflow_id)  # move to the end of `_open`
         found = [
             *_workflow_events(workflow, workflow_id),
             *(event for task in tasks for event in _task_events(task)),

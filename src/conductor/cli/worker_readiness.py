@@ -14,7 +14,7 @@ from conductor.client.event.task_runner_events import PollCompleted, PollFailure
 from conductor.client.http.errors import AuthorizationException
 from conductor.common.text import escape
 
-#: The largest number of characters of a poll's error. A short line is written into the pipe in one piece.
+#: Longer error messages of polls are cut, because only a short line is written into the pipe in one piece.
 MAX_REASON_CHARS = 120
 
 
@@ -32,7 +32,7 @@ class PollListener(TaskRunnerEventsListener):
             self._write(f"{event.task_type}\n")
 
     def on_poll_failure(self, event: PollFailure) -> None:
-        """Report a failed poll. The workers themselves log a rejected one."""
+        """Report a failed poll, except a rejected one, which the workers themselves log."""
         if isinstance(event.cause, AuthorizationException):
             return
         self._answered.discard(event.task_type)
@@ -75,7 +75,7 @@ class PollRounds:
         self._failed_in_round.add(task_type)
 
     def on_answer(self, task_type: str) -> None:
-        """Announce the workers when all have polled, and report the end of failures after that."""
+        """Announce the workers when all have polled. After that, report when all polls work again."""
         if task_type in self._unanswered:
             self._unanswered.discard(task_type)
             self._failing.discard(task_type)

@@ -73,7 +73,7 @@ class CloseAfter:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Answer a report or heartbeat with this verdict, as the coordinator would. Only COMMITTED processes it."""
+    """Answer a report or heartbeat with this verdict, as the coordinator would. Process it only with COMMITTED."""
 
     verdict: Verdict
 

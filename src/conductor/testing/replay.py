@@ -198,7 +198,7 @@ class WorkerKiller:
         self.kills = 0
 
     def after_step(self, number: int) -> None:
-        """Kill the worker after the n-th step from now is recorded, before the next line of the program."""
+        """Kill the worker after the n-th step from now is recorded, before the next line of the function."""
         self._points.append((self._count + number, True))
 
     def before_record(self, number: int) -> None:

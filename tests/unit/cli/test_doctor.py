@@ -151,7 +151,7 @@ def test_a_web_server_that_is_no_conductor_is_named_without_its_page(cli: Any, w
     ran = cli("doctor", "--url", web_page)
     assert ran.status == 1
     line = next(line for line in ran.out.splitlines() if "BROKEN" in line)
-    assert "a web page ('Our shop') from SomeShop/7, as no Conductor server does" in line
+    assert "a web page ('Our shop') from SomeShop/7, which no Conductor server sends" in line
     assert "<" not in ran.out
 
 

@@ -385,7 +385,7 @@ def test_the_error_tree_speaks_to_people() -> None:
     assert str(error) == "POST /metadata/taskdefs answered 400: Validation failed name is empty"
     assert (error.status, error.code, error.headers, error.is_not_found()) == (400, 400, {"a": "b"}, False)
     page = ApiException.of(Response(502, {}, b"<html>\n <b>Bad\n gateway</b>" + b"x" * 1000), "GET /x")
-    assert str(page).startswith("GET /x answered 502: a web page, as no Conductor server does")
+    assert str(page).startswith("GET /x answered 502: a web page, which no Conductor server sends")
     noise = ApiException.of(Response(502, {}, b"Bad\n gateway " + b"x" * 1000), "GET /x")
     assert str(noise).startswith("GET /x answered 502: Bad gateway x")
     assert len(str(noise)) < 400
