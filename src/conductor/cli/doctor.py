@@ -34,7 +34,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
     **worker_options: Any,
 ) -> int:
-    """Check whether workers can run here, and print remedies.
+    """Check whether workers can run on this machine, and print remedies.
 
     The checks cover the installation, settings, journal, server, queues, and the
     workers of the given modules.

@@ -39,7 +39,8 @@ def restore(
         ),
     ] = None,
     timestamp: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"Restore a replica to: {TIME_FORMATS}.", show_default=False)
+        str | None,
+        typer.Option(metavar="TIME", help=f"Restore a replica as of this time: {TIME_FORMATS}.", show_default=False),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing file, which is renamed to FILE.replaced.")

@@ -121,7 +121,8 @@ def serve(
         typer.Option(
             min=0,
             metavar="MB",
-            help="Reject starts of workflows while the disk has less free space; reports are still accepted. "
+            help="Reject starts of workflows while the disk has less free space than this many MB; reports are still "
+            "accepted. "
             "(default: 2 % of the disk, at most 256)",
             show_default=False,
         ),

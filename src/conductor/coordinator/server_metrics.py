@@ -105,22 +105,29 @@ FILE_BYTES = Metric(
     "coordinator_file_bytes", Kind.GAUGE, ("file",), "Size of the database and of its write-ahead log (wal)."
 )
 DISK_FREE = Metric(
-    "coordinator_disk_free_bytes", Kind.GAUGE, (), "Free space of the disk with the database; absent in memory."
+    "coordinator_disk_free_bytes",
+    Kind.GAUGE,
+    (),
+    "Free space of the disk with the database; absent for a database in memory.",
 )
 DISK_SIZE = Metric(
-    "coordinator_disk_size_bytes", Kind.GAUGE, (), "Size of the disk with the database; absent in memory."
+    "coordinator_disk_size_bytes",
+    Kind.GAUGE,
+    (),
+    "Size of the disk with the database; absent for a database in memory.",
 )
 DISK_RESERVE = Metric(
     "coordinator_disk_reserve_bytes",
     Kind.GAUGE,
     (),
-    "No workflow can be started while less than this is free; absent in memory.",
+    "No workflow can be started while the disk has less free space than this; absent for a database in memory.",
 )
 LAST_BACKUP = Metric(
     "coordinator_last_backup_time_seconds",
     Kind.GAUGE,
     (),
-    "Time of the last `conductor-worker backup` in seconds since 1970; 0 before the first; absent in memory.",
+    "Time of the last `conductor-worker backup` in seconds since 1970; 0 before the first backup; "
+    "absent for a database in memory.",
 )
 REPLICATION_RUNNING = Metric(
     "coordinator_replication_running", Kind.GAUGE, (), "1 while Litestream runs, else 0; absent without replication."

@@ -158,7 +158,8 @@ _ROWS = (
     Option(
         "tracing",
         AUTO,
-        "tracing: auto for OpenTelemetry's own variables or the program's setup, off, or a function that sets it up",
+        "tracing: auto (uses OpenTelemetry's own variables or the program's setup), off (no spans), "
+        "or a function that sets OpenTelemetry up",
         variable="CONDUCTOR_TRACING",
         form=_TRACING,
     ),

@@ -170,13 +170,13 @@ class TaskLeaseLost:
 class TaskProcessDied:
     """A worker process died while it executed the task.
 
-    The program that started the process emits the event. If the program is dead too, the event comes from the next
-    process that adopts the journal.
+    The program that started the process publishes the event. If that program is dead, too, the next process that takes
+    over the journal publishes it.
 
     Attributes:
         cause: How the process died, such as "the worker process exited with status 3".
-        deaths: The number of deaths during which only this task was running.
-        suspicions: The number of deaths during which other tasks were running too.
+        deaths: The number of process deaths at which only this task was running.
+        suspicions: The number of process deaths at which other tasks were running too.
         reported_as: FAILED, FAILED_WITH_TERMINAL_ERROR, or IN_PROGRESS for a task that is requeued.
     """
 

@@ -39,7 +39,7 @@ UPDATE_ERROR_TOTAL = Metric(
     "task_update_error_total", Kind.COUNTER, _ERROR, "Failed attempts to deliver a result, by class of error."
 )
 UPDATE_FAILED_TOTAL = Metric(
-    "task_update_failed_total", Kind.COUNTER, _TASK, "Results that no attempt could deliver. Alert on this one."
+    "task_update_failed_total", Kind.COUNTER, _TASK, "Results that no attempt could deliver. Alert on this metric."
 )
 VERDICT_TOTAL = Metric("task_verdict_total", Kind.COUNTER, ("taskType", "verdict"), "Reports by their verdict.")
 LEASE_EXTENDED_TOTAL = Metric("task_lease_extended_total", Kind.COUNTER, _TASK, "Heartbeats accepted.")
@@ -63,7 +63,7 @@ PROCESS_DIED_TOTAL = Metric(
     "task_process_died_total",
     Kind.COUNTER,
     ("taskType", "cause"),
-    "Tasks during whose execution a worker process died, by the exit status of the process. Alert on this one.",
+    "Tasks during whose execution a worker process died, by the exit status of the process. Alert on this metric.",
 )
 LOOP_LAG = Metric(
     "worker_event_loop_lag_seconds",

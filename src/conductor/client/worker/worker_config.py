@@ -74,13 +74,14 @@ class WorkerOptions:
     )
     poll_timeout: int = option(
         100,
-        "How long the server may hold a poll open while work is expected, in milliseconds.",
+        "How long the server may hold a poll of a worker that is not idle, in milliseconds.",
         minimum=0,
         maximum=MAX_POLL_TIMEOUT_MS,
     )
     idle_poll_timeout: int = option(
         5000,
-        "How long the server may hold the one poll of an idle worker, in milliseconds. 0: use `poll_interval_millis`.",
+        "How long the server may hold the poll of an idle worker, in milliseconds. "
+        "0: an idle worker polls every `poll_interval_millis` instead.",
         minimum=0,
         maximum=MAX_POLL_TIMEOUT_MS,
     )
@@ -88,14 +89,16 @@ class WorkerOptions:
         False, "Send heartbeats while a task runs, so that it may run longer than its response timeout."
     )
     register_task_def: bool = option(False, "Register the task definition, with schemas from the type hints, at start.")
-    overwrite_task_def: bool = option(True, "Registering replaces the definition and schemas on the server.")
+    overwrite_task_def: bool = option(
+        True, "The registration replaces a task definition and schemas that the server already has."
+    )
     strict_schema: bool = option(
         False, "Input must match the annotations exactly: no conversion, no unknown keys, nothing missing."
     )
     register_schema: bool = option(
-        True, "Registering the task definition also registers the schemas of its type hints."
+        True, "The registration of the task definition also registers the schemas of the type hints."
     )
-    paused: bool = option(False, "Do not poll.")
+    paused: bool = option(False, "The worker does not poll for tasks.")
     verify_reports: bool = option(
         False, "Read each task after its report, on servers whose answer does not say whether they accepted it."
     )
@@ -106,7 +109,9 @@ class WorkerOptions:
         maximum=100,
     )
     update_retry_delay_seconds: float = option(
-        10.0, "Wait before the second attempt, in seconds; the wait before the n-th is n - 1 times as long.", minimum=0
+        10.0,
+        "Wait before the second attempt, in seconds. The wait before the n-th attempt is n - 1 times as long.",
+        minimum=0,
     )
     task_log_level: str | None = option(
         None, "Log records of this level and above inside a task also become the logs of the task.", choices=LEVELS
@@ -114,7 +119,7 @@ class WorkerOptions:
     log_tracebacks: bool = option(True, "Log the traceback of a failed task in the log of the worker.")
     poison_limit: int = option(
         3,
-        "A task that has killed this many worker processes is not retried. 0: only its retry policy applies.",
+        "A task that has killed this many worker processes is not retried. 0: the number of deaths has no limit.",
         minimum=0,
         maximum=65_535,
     )

@@ -149,7 +149,7 @@ async def resume(request: ApiRequest) -> Answer:
 
 
 async def pause_many(request: ApiRequest) -> Answer:
-    """PUT /scheduler/bulk/pause: pause each schedule of an array; return those that failed and why."""
+    """PUT /scheduler/bulk/pause: pause each schedule of an array; return the names that failed and why."""
 
     def change(tx: Tx, name: str) -> None:
         schedule_store.pause(tx, name, None)
@@ -158,7 +158,7 @@ async def pause_many(request: ApiRequest) -> Answer:
 
 
 async def resume_many(request: ApiRequest) -> Answer:
-    """PUT /scheduler/bulk/resume: resume each schedule of an array; return those that failed and why."""
+    """PUT /scheduler/bulk/resume: resume each schedule of an array; return the names that failed and why."""
     return await _change_many(request, "resumeSchedules", Action.RESUME_SCHEDULE, schedule_store.resume)
 
 

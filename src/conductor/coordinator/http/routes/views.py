@@ -87,7 +87,7 @@ async def view_failures(request: ApiRequest) -> Answer:
 
 
 async def view_failed_ids(request: ApiRequest) -> Answer:
-    """GET /view/failures/{key}?hours=24: return id and status of the workflows of one group, newest first."""
+    """GET /view/failures/{key}?hours=24: return id and status of the workflows in a group of failures, newest first."""
     hours, key = request.query_int("hours", 24), request.params["key"]
     return as_json(await request.reader.read_long(lambda tx: list_failed_ids(tx, hours, key)))
 

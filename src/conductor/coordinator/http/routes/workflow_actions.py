@@ -90,7 +90,7 @@ def _restart(request: ApiRequest) -> WorkflowChange:
 
 
 def _remove(request: ApiRequest) -> WorkflowChange:
-    """Delete an ended workflow and its tasks; with `archiveWorkflow=false`, a running one, too."""
+    """Delete an ended workflow and its tasks; with `archiveWorkflow=false`, a running workflow, too."""
     archive, executions = request.query_flag("archiveWorkflow", default=True), request.workflows.executions
 
     def remove(tx: Tx, workflow_id: str) -> None:
@@ -155,7 +155,7 @@ def _on_many(make: Callable[[ApiRequest], WorkflowChange]) -> Handler:
 
     action = make.__doc__ or ""
     handler.__doc__ = (
-        f"For each id of an array: {action[:1].lower()}{action[1:]} The answer lists those that failed, and why."
+        f"For each id of an array: {action[:1].lower()}{action[1:]} The answer lists the ids that failed, and why."
     )
     return handler
 
