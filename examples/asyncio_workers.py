@@ -9,7 +9,7 @@ from conductor import Configuration, NonRetryableException, TaskHandlerAsyncIO, 
 
 @worker_task(task_definition_name="fetch_price", thread_count=100)
 async def fetch_price(symbol: str) -> dict[str, object]:
-    """Waits, as for a network: a hundred of these wait together and cost one thread."""
+    """Wait like a call over the network: up to 100 of these coroutines wait at the same time on one thread."""
     await asyncio.sleep(0.05)
     if not symbol.isalpha():
         raise NonRetryableException(f"{symbol!r} is no symbol: trying again would not help")
@@ -18,12 +18,12 @@ async def fetch_price(symbol: str) -> dict[str, object]:
 
 @worker_task(task_definition_name="sign_document", thread_count=2)
 def sign_document(text: str) -> dict[str, str]:
-    """Block, as old code does: the function runs in a thread and does not block the event loop."""
+    """Compute a digest in a thread, so that the blocking call does not delay the event loop."""
     return {"signature": hashlib.sha256(text.encode()).hexdigest()}
 
 
 async def main() -> None:
-    """Run both until Ctrl-C or SIGTERM; what is in hand is finished first."""
+    """Run both workers until Ctrl-C or SIGTERM, and finish the running tasks."""
     async with TaskHandlerAsyncIO(configuration=Configuration()) as handler:
         await handler.wait()
 

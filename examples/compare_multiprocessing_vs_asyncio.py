@@ -1,4 +1,4 @@
-"""Compare a worker as a process and on the event loop: speed, memory. Needs psutil and a server. Ends by itself."""
+"""Compare speed and memory of a worker process and an asyncio worker. Needs psutil and a server. Ends by itself."""
 
 import asyncio
 import time
@@ -36,5 +36,6 @@ if __name__ == "__main__":
     server.get_metadata_client().update_workflow_def({"name": "comparison", "tasks": [TASK]} | owner)
     with TaskHandler() as handler:
         handler.start_processes()
-        print(f"multiprocessing {run(server, 1) and run(server, 100)}")  # the first one waits for the start
+        # The first task also waits for the start of the worker, so it is not measured.
+        print(f"multiprocessing {run(server, 1) and run(server, 100)}")
     print(f"asyncio         {asyncio.run(on_one_loop(server))}")

@@ -38,10 +38,10 @@ from conductor.client.workflow import workflow
 
 
 class Plan(Model):
-    """Calls the three tools one after the other, and then reports. Stands for a real model."""
+    """A model for this example, without a network: it calls the three tools one after the other, and then answers."""
 
     async def get_response(self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any) -> ModelResponse:  # noqa: A002, ARG002
-        """Return the next call, or the last result."""
+        """Return the next tool call, or the result of the last tool as the answer."""
         items = [{"content": input}] if isinstance(input, str) else input
         order = str(items[0]["content"]).rpartition(" ")[2]
         turn = sum(item.get("type") == "function_call" for item in items)
@@ -60,20 +60,20 @@ class Plan(Model):
         return ModelResponse(output=[output], usage=Usage(), response_id=None)
 
     def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        """Refuse to stream."""
+        """Raise an error, because a durable agent cannot stream."""
         raise NotImplementedError("this model does not stream")
 
 
 class Plans(ModelProvider):
-    """Provides the plan, whatever the name of the model is."""
+    """Provides the model `Plan` for every model name."""
 
     def get_model(self, model_name: str | None) -> Model:  # noqa: ARG002
-        """Return the plan."""
+        """Return the model `Plan`."""
         return Plan()
 
 
 def choose_provider() -> ModelProvider:
-    """Return the models of the server in `OPENAI_BASE_URL`, or the plan above."""
+    """Return the models of the server in `OPENAI_BASE_URL`, or `Plan` if the variable is not set."""
     return OpenAIProvider(use_responses=False) if "OPENAI_BASE_URL" in os.environ else Plans()
 
 

@@ -27,7 +27,7 @@ from conductor.client.workflow import workflow
 
 
 def plan(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
-    """Call the three tools one after the other, and then report. Stands for a real model."""
+    """Call the three tools one after the other, and then answer. This function replaces a real model."""
     order = str(messages[0].parts[-1].content).rpartition(" ")[2]  # type: ignore[union-attr]
     turn = sum(isinstance(message, ModelResponse) for message in messages)
     if turn < 3:
@@ -36,7 +36,7 @@ def plan(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
 
 
 def choose_model() -> Model | str:
-    """Return a model of the server in `OPENAI_BASE_URL`, or the plan above."""
+    """Return a model of the server in `OPENAI_BASE_URL`, or `plan` if the variable is not set."""
     return f"openai-chat:{os.environ['MODEL']}" if "OPENAI_BASE_URL" in os.environ else FunctionModel(plan)
 
 

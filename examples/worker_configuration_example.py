@@ -1,4 +1,4 @@
-"""Where a worker's options come from: its own variable, a variable for all, the code, the default. Ends by itself.
+"""Print which source each option of a worker comes from: variables, code or default. Ends by itself.
 
     CONDUCTOR_WORKER_PROCESS_ORDER_THREAD_COUNT=50 CONDUCTOR_WORKER_ALL_DOMAIN=production \
         python examples/worker_configuration_example.py

@@ -1,4 +1,4 @@
-"""End to end: a workflow, a process for each of its workers, five orders and what became of them. Ends by itself.
+"""Run five orders through a workflow with one process per worker, and print the results. Ends by itself.
 
 Needs a server: `conductor-worker serve`, or any Conductor server named by CONDUCTOR_SERVER_URL.
 """

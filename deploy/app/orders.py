@@ -18,7 +18,7 @@ def price_order(item: str, pieces: int = 1) -> dict[str, int]:
     task_definition_name="charge_order", thread_count=50, register_task_def=True, task_def=TaskDef(retry_count=5)
 )
 async def charge_order(cents: int) -> dict[str, str]:
-    """Take the money."""
+    """Return the receipt of a payment. A real worker would call a bank here."""
     return {"receipt": f"R-{cents}"}
 
 
