@@ -1,10 +1,10 @@
-"""Run the benchmarks: the suite as one run with one table, or the named parts.
+"""Run the whole suite of benchmarks, or the named benchmarks.
 
-make bench                                  the suite: all contestants in turns, five rounds
-make bench ARGS=--quick                     the same, smaller: two rounds, under two minutes on a quiet machine
-make bench ARGS="throughput pickup"         some parts of it
-make bench ARGS=--publish                   and put the figures into README.md and docs/
-make bench ARGS=path                        one of the others
+make bench                                  the suite: five rounds of all contestants
+make bench ARGS=--quick                     a smaller suite: two rounds, under two minutes on a quiet machine
+make bench ARGS="throughput pickup"         the named parts of the suite
+make bench ARGS=--publish                   the suite; its figures are written into README.md and docs/
+make bench ARGS=path                        a benchmark that is not part of the suite
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from benchmarks._publish import BUSY, about, keep, report
 from benchmarks._rivals import contestants
 from benchmarks._run import Run
 
-#: The suite, in the order of its table.
+#: The parts of the suite, in the order of their figures in the printed table.
 SUITE = ("throughput", "counts", "starts", "pickup", "shapes", "growth", "idle", "memory")
 ROUNDS, QUICK_ROUNDS = 5, 2
 
 
 def main(words: list[str]) -> int:
-    """0, or 2 for words that mean nothing."""
+    """Run the benchmarks that the arguments name. Return the exit status 0, or exit with 2 if a name is unknown."""
     known = sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if not m.name.startswith("_"))
     others = [name for name in known if name not in (*SUITE, "programs")]
     parser = argparse.ArgumentParser(
@@ -65,7 +65,7 @@ def _run(parts: list[str], rounds: int, *, quick: bool, publish: bool, words: li
         print(f"== {part} ({time.monotonic() - began:.0f} s)", flush=True)
         try:
             importlib.import_module(f"benchmarks.{part}").measure(run)
-        except Exception as error:  # what the other parts have measured is not lost for it
+        except Exception as error:  # a part that fails must not discard the figures of the other parts
             traceback.print_exc()
             figures.skipped[part] = f"it failed: {error}"
     facts["seconds"] = round(time.monotonic() - began)

@@ -1,6 +1,7 @@
 """Ten workers as existing programs have them: `python _compared_program.py URL [asyncio]`.
 
-It runs unchanged under conductor-python and conductor-worker; `asyncio`, all workers in one process, is ours only.
+The program runs unchanged under conductor-python and conductor-worker. Only conductor-worker has `asyncio`, which runs
+all workers in one process.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ async def coroutine(n: int) -> dict[str, Any]:
 
 
 async def in_one_process(configuration: Configuration) -> None:
-    """All of them on one event loop."""
+    """Run all workers on one event loop."""
     from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 
     async with TaskHandlerAsyncIO(configuration=configuration) as handler:

@@ -1,4 +1,4 @@
-"""Samples by part, measure and contestant; their medians, spread and ratios."""
+"""The samples of a run by part, measure and contestant, with their medians, extremes and ratios."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 @dataclass
 class Line:
-    """A measure of a contestant: one sample per round."""
+    """One row of the table: a measure of a contestant, with one sample per round."""
 
     part: str
     measure: str
     who: str
     unit: str
-    #: The contestant that its ratio is to; itself: it is what others are compared with.
+    #: The contestant that this one is compared with: the divisor of the ratio. It can be the contestant itself.
     base: str
     samples: list[float] = field(default_factory=list)
 
@@ -30,7 +30,7 @@ class Figures:
 
     def __init__(self) -> None:
         self.lines: dict[tuple[str, str, str], Line] = {}
-        #: Contestants that were left out, and why.
+        #: The contestants that were not measured, and the reason of each.
         self.skipped: dict[str, str] = {}
 
     def add(self, part: str, measure: str, who: str, value: float, unit: str, *, base: str) -> None:
@@ -39,12 +39,12 @@ class Figures:
         line.samples.append(value)
 
     def median(self, part: str, measure: str, who: str) -> float | None:
-        """None: it was not measured in this run."""
+        """Return the median of the samples, or None if the contestant was not measured in this run."""
         line = self.lines.get((part, measure, who))
         return None if line is None else line.median
 
     def ratio(self, part: str, measure: str, who: str, base: str) -> float | None:
-        """How many times the base; round by round, so that what else the machine did falls on both alike."""
+        """Return the median of the ratios to `base` per round, so that other load of a round affects both sides."""
         ours, theirs = self.lines.get((part, measure, who)), self.lines.get((part, measure, base))
         if ours is None or theirs is None:
             return None
@@ -55,12 +55,12 @@ class Figures:
         return ours.median / theirs.median if theirs.median else None
 
     def worst(self, part: str, measure: str, whos: Iterable[str], base: str) -> float | None:
-        """The largest of several ratios."""
+        """Return the largest of the contestants' ratios to `base`, or None if there is none."""
         found = [ratio for who in whos if (ratio := self.ratio(part, measure, who, base)) is not None]
         return max(found, default=None)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Every line with all its samples."""
+        """Return all lines with their samples, for a JSON file."""
         return [
             {
                 "part": line.part,
@@ -78,7 +78,7 @@ class Figures:
         ]
 
     def table(self) -> str:
-        """For people."""
+        """Return all lines as a text table."""
         rows, part, measure = [], "", ""
         for line in sorted(self.lines.values(), key=self._place):
             if line.part != part:
@@ -94,14 +94,14 @@ class Figures:
         return "\n".join(rows[1:])
 
     def _place(self, line: Line) -> tuple[int, int]:
-        """Parts and measures in the order in which they were first seen."""
+        """Return a sort key that orders parts and measures by their first sample."""
         keys = list(self.lines)
         parts, measures = [key[0] for key in keys], [key[:2] for key in keys]
         return parts.index(line.part), measures.index((line.part, line.measure))
 
 
 def number(value: float) -> str:
-    """With as many digits as mean something."""
+    """Return the value as text with at least three significant digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

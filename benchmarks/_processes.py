@@ -1,4 +1,4 @@
-"""Programs that are measured from outside: what they use of the processor and the memory, and how far they are."""
+"""Run programs and measure them from outside: their CPU time, their memory and the number of executed tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 PROGRAMS = Path(__file__).with_name("programs")
-#: The longest wait for an event.
+#: The default time limit of `until`.
 PATIENCE_S = 120.0
 
 
@@ -32,15 +32,15 @@ class Family:
         return sum(sum(member.cpu_times()[:2]) for member in self.members())
 
     def memory_mb(self) -> float:
-        """Return the private memory, and the share of the shared memory."""
+        """Return the proportional memory: private pages, plus a share of each page that processes share."""
         return sum(member.memory_full_info().pss for member in self.members()) / 1e6
 
     def wake_ups(self) -> int:
-        """How often any of its threads has gone to sleep so far."""
+        """Return how often the threads of the family have gone to sleep since they started."""
         found = 0
         for member in self.members():
             for status in Path(f"/proc/{member.pid}/task").glob("*/status"):
-                with contextlib.suppress(OSError):  # that thread has just ended
+                with contextlib.suppress(OSError):  # the thread ended after it was listed
                     lines = status.read_text().splitlines()
                     found += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
         return found
@@ -48,7 +48,7 @@ class Family:
 
 @contextmanager
 def running(command: list[str], *, env: dict[str, str] | None = None, quiet: bool = True) -> Iterator[Family]:
-    """A program for the length of the block; then it is killed, with all its children."""
+    """Run a program inside the block, and kill it and its children afterwards."""
     output = subprocess.DEVNULL if quiet else None
     process = subprocess.Popen(
         command, env=environment(env), start_new_session=True, stdout=output, stderr=output, cwd=PROGRAMS
@@ -62,13 +62,13 @@ def running(command: list[str], *, env: dict[str, str] | None = None, quiet: boo
 
 
 def environment(more: dict[str, str] | None = None) -> dict[str, str]:
-    """Ours without what would change a measured program, and with the folder of programs to import from."""
+    """Return this environment without Conductor's and Python's variables, and with `programs/` in `PYTHONPATH`."""
     kept = {name: value for name, value in os.environ.items() if not name.lower().startswith(("conductor", "python"))}
     return {**kept, "PYTHONPATH": str(PROGRAMS), **(more or {})}
 
 
 def until(condition: Callable[[], bool], what: str, *, every_s: float = 0.02, patience_s: float = PATIENCE_S) -> None:
-    """Look again and again; a benchmark that waits in vain says for what."""
+    """Wait until the condition is true. Raise TimeoutError, with `what` in its message, after `patience_s` seconds."""
     deadline = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > deadline:
@@ -77,7 +77,7 @@ def until(condition: Callable[[], bool], what: str, *, every_s: float = 0.02, pa
 
 
 def executed(directory: Path) -> int:
-    """How many tasks the programs that were given this directory have executed."""
+    """Return how many tasks were executed by the programs that count in this directory."""
     sys.path.insert(0, str(PROGRAMS))
     try:
         import progress

@@ -1,4 +1,4 @@
-"""Where a run goes: text, JSON and a plot under .cache/bench; with --publish also into the documentation."""
+"""Write the figures of a run as text, JSON and a plot to .cache/bench, and with --publish into the documentation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.integration.other_sdks import CACHE, ROOT, Unavailable, environment
 
 PLACE = CACHE / "bench"
 PLOT_PACKAGES = ("matplotlib==3.11.2",)
-#: A machine with more load than this before the run gives ratios at best.
+#: If the load average before the run is higher than this, the published figures say that the machine was busy.
 BUSY = (os.cpu_count() or 1) / 4
-#: The generated part of a page lies between these.
+#: The markers around the generated part of a page.
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
 def about(command: str, rounds: int) -> dict[str, Any]:
-    """The machine, the day and the command, without which no figure means anything."""
+    """Return the date, command, version and machine of a run, which are printed with its figures."""
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": command,
@@ -54,13 +54,13 @@ def _memory_gb() -> float:
 
 
 def report(facts: dict[str, Any], figures: Figures) -> str:
-    """All of it as text."""
+    """Return the facts and the table of figures as text."""
     lines = [f"{name}: {value}" for name, value in facts.items()]
     return "\n".join([*lines, "", figures.table()]) + "\n"
 
 
 def keep(facts: dict[str, Any], figures: Figures, *, publish: bool) -> None:
-    """Write it down."""
+    """Write the figures to .cache/bench. If `publish` is true, also write them into the documentation."""
     PLACE.mkdir(parents=True, exist_ok=True)
     text, data, plot = PLACE / "benchmarks.txt", PLACE / "benchmarks.json", PLACE / "benchmarks.png"
     text.write_text(report(facts, figures))

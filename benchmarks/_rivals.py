@@ -1,4 +1,4 @@
-"""The contestants: this package and other libraries. Each gets its own environment, made once."""
+"""The contestants: this package, and other libraries, each in an environment that is created once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks._server import Server, server, simple
 from tests.integration.other_sdks import Unavailable, conductor_python
 from tests.integration.other_sdks import environment as environment_with
 
-#: Tasks that a worker holds beyond those it works on: none, and as many as one poll gives.
+#: The measured values of the option `prefetch`: none, and the largest number of tasks per poll.
 PREFETCH = (0, 100)
 OURS_ASYNC, OURS_ASYNC_AHEAD = (f"ours, async def ×50, prefetch={count}" for count in PREFETCH)
 OURS_DEF, OURS_DEF_AHEAD = (f"ours, def ×10, prefetch={count}" for count in PREFETCH)
@@ -34,11 +34,11 @@ HUEY_PACKAGES = ("huey==3.5.4", "redis==8.1.0")
 
 @dataclass
 class Stage:
-    """A queue without workers."""
+    """A running server with a queue, which no worker polls yet."""
 
     directory: Path
     server: Family
-    #: The coordinator, where the queue is one.
+    #: The coordinator that has the queue; None if Redis has it.
     coordinator: Server | None
     _command: list[str]
     _sender: list[str]
@@ -65,7 +65,7 @@ class Stage:
 
     @contextmanager
     def worker(self) -> Iterator[Family]:
-        """A worker for the length of the block."""
+        """Run a worker inside the block."""
         with running(self._command, env=self._env) as family:
             yield family
 
@@ -80,7 +80,7 @@ class Stage:
         connection = self.coordinator.connect()
 
         def send(n: int) -> None:
-            # The measured span ends in another process, most often before this answer arrives.
+            # The measured time ends in the worker process, when the function begins. The answer can arrive later.
             connection.ask(connection.request("POST", f"/workflow/{WORKFLOW}", {"n": n}))
 
         with contextlib.closing(connection):
@@ -88,14 +88,14 @@ class Stage:
 
 
 class Contestant:
-    """A library that can work on a queue."""
+    """A library, and the way to start its server and its worker."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @contextmanager
     def stage(self) -> Iterator[Stage]:
-        """A new queue for the length of the block."""
+        """Start a server with an empty queue for the block."""
         with tempfile.TemporaryDirectory() as directory, self._staged(Path(directory)) as stage:
             yield stage
 
@@ -104,7 +104,7 @@ class Contestant:
 
 
 class OnCoordinator(Contestant):
-    """A worker program on our coordinator: ours or conductor-python's."""
+    """A worker program of this package or of conductor-python, on our coordinator."""
 
     def __init__(self, name: str, python: Path, kind: str, threads: int, prefetch: int | None = None) -> None:
         super().__init__(name)
@@ -123,7 +123,7 @@ class OnCoordinator(Contestant):
 
 
 class OnRedis(Contestant):
-    """A worker program on Redis, which keeps nothing on disk: the fastest it can be."""
+    """A worker program on a Redis without persistence, which is the fastest setup of Redis."""
 
     def __init__(self, name: str, python: Path, program: str, words: list[str]) -> None:
         super().__init__(name)
@@ -138,7 +138,7 @@ class OnRedis(Contestant):
 
 
 def ours() -> list[OnCoordinator]:
-    """Our workers, in both modes."""
+    """Return the workers of this package: `async def` and `def`, each with and without prefetch."""
     here = Path(sys.executable)
     return [
         OnCoordinator(OURS_ASYNC, here, "async", 50, PREFETCH[0]),
@@ -162,7 +162,7 @@ def contestants(skipped: dict[str, str]) -> dict[str, Contestant]:
             found.append(OnRedis(DRAMATIQ, python, "dramatiq_noop.py", words))
         with _or_skipped(HUEY, skipped):
             python = environment_with("huey", *HUEY_PACKAGES)
-            # Default settings, one thread; only the log, one line per task, is off.
+            # Default settings with one thread, but without huey's log line per task.
             words = ["-m", "huey.bin.huey_consumer", "-q", "huey_noop.huey"]
             found.append(OnRedis(HUEY, python, "huey_noop.py", words))
     with _or_skipped(CONDUCTOR_PYTHON, skipped):
@@ -180,7 +180,7 @@ def _or_skipped(name: str, skipped: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _redis(directory: Path) -> Iterator[tuple[str, Family]]:
-    """A Redis of our own on a port of its own; nothing is kept."""
+    """Run a Redis without persistence on a free port, inside the block."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A run: its contestants, rounds, work per round, and the place of its samples."""
+"""The parameters of a run: its contestants, its rounds, the work per round, and the object that collects samples."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Run:
 
     @property
     def few(self) -> int:
-        """Rounds of a part that has to be short in a quick run."""
+        """The number of rounds of a slow part, which has only one round in a quick run."""
         return 1 if self.quick else self.rounds
 
     def turns(self, rounds: int) -> Iterator[Contestant]:
-        """Every contestant once a round, and each round begins with another: what the machine does, it does to all."""
+        """Yield each contestant once per round. Each round begins with another one, so that the order favours none."""
         everybody = list(self.contestants.values())
         for number in range(rounds):
             first = number % len(everybody)
@@ -33,5 +33,5 @@ class Run:
                 yield contestant
 
     def share(self, contestant: Contestant, count: int) -> int:
-        """How much of the work: the slowest gets a tenth, or all would wait for it."""
+        """Return the number of tasks for a contestant: a tenth for conductor-python, because it is the slowest."""
         return count // 10 if contestant.name == CONDUCTOR_PYTHON else count

@@ -1,6 +1,6 @@
-"""A coordinator in a process of its own, as `conductor-worker serve` runs it, and requests to it that cost little.
+"""Run a coordinator in a separate process, like `conductor-worker serve`, and send requests to it with little CPU.
 
-A client that takes as long as the server would measure itself: requests are made once and sent as they are, on
+A client that needs as much CPU as the server would distort the figures. So requests are encoded by hand, and sent on
 connections that stay open.
 """
 
@@ -27,7 +27,7 @@ from benchmarks._processes import Family, environment, until
 
 TASK = "noop"
 INPUT = {"n": "${workflow.input.n}"}
-#: Connections that put work on the server.
+#: The number of connections that start workflows.
 CONNECTIONS = 8
 
 
@@ -48,7 +48,7 @@ class Connection:
         self.socket.close()
 
     def request(self, method: str, path: str, body: Any = None) -> bytes:
-        """The whole request; a body that is not bytes is sent as JSON."""
+        """Return the bytes of a request. A body that is not bytes is encoded as JSON."""
         content = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
         head = f"{method} /api{path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
         return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
@@ -57,7 +57,7 @@ class Connection:
         self.socket.sendall(request)
 
     def receive(self) -> bytes | None:
-        """Read what is there: the answer's body, or None while it is not complete."""
+        """Read the available bytes. Return the body of the answer, or None while the answer is incomplete."""
         part = self.socket.recv(1 << 18)
         if not part:
             raise ConnectionError("the coordinator has closed the connection")
@@ -75,7 +75,7 @@ class Connection:
         return body
 
     def ask(self, request: bytes) -> bytes:
-        """Send, and wait for the answer. A connection that was idle for long is closed by then, and opened again."""
+        """Send a request and return the answer. If the server closed the idle connection, open a new one first."""
         try:
             return self._ask(request)
         except ConnectionError:
@@ -90,13 +90,13 @@ class Connection:
         return body
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer, decoded where it is JSON; ids travel as text."""
+        """Return the answer to a request: decoded JSON, or text such as an id."""
         answer = self.ask(self.request(method, path, body))
         return msgspec.json.decode(answer) if answer.startswith((b"{", b"[")) else answer.decode()
 
 
 class Client:
-    """Puts work on a coordinator, wherever it runs."""
+    """Registers and starts workflows on a coordinator."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -128,7 +128,7 @@ class Client:
             return time.perf_counter() - began
 
     def running(self) -> int:
-        """How many workflows have not ended."""
+        """Return the number of workflows that have not ended."""
         found = self.connection.call("GET", "/workflow/search?size=0&query=status%3DRUNNING")
         return int(found["totalHits"])
 
@@ -136,12 +136,12 @@ class Client:
         until(lambda: self.running() == 0, "the end of all workflows", every_s=0.1)
 
     def until_polled(self, task: str = TASK) -> None:
-        """A worker has asked for work."""
+        """Wait until a worker has polled for the task type."""
         until(lambda: bool(self.connection.call("GET", f"/tasks/queue/polldata?taskType={task}")), "a first poll")
 
 
 class Server(Client):
-    """A coordinator that runs in a process of its own."""
+    """A client of a coordinator, and the process in which the coordinator runs."""
 
     def __init__(self, url: str, family: Family) -> None:
         super().__init__(url)
@@ -156,7 +156,7 @@ def _send_next(connection: Connection, requests: Iterable[bytes]) -> bool:
 
 
 def simple(ref: str = "one", task: str = TASK) -> dict[str, Any]:
-    """A step for the worker that does nothing."""
+    """Return a SIMPLE step, by default of the task type whose worker does nothing."""
     return {"name": task, "taskReferenceName": ref, "type": "SIMPLE", "inputParameters": INPUT}
 
 
@@ -164,7 +164,7 @@ def simple(ref: str = "one", task: str = TASK) -> dict[str, Any]:
 def server(
     database: Path | None = None, env: dict[str, str] | None = None, program: str = "conductor.cli"
 ) -> Iterator[Server]:
-    """A coordinator for the length of the block, on a file of its own unless one is given."""
+    """Run a coordinator inside the block, on a temporary file unless `database` names one."""
     with tempfile.TemporaryDirectory() as directory:
         file = database or Path(directory) / "bench.db"
         command = [sys.executable, "-m", program, "serve", "--port", "0", "--database", str(file)]
@@ -176,7 +176,7 @@ def server(
             yield found
             found.connection.close()
         finally:
-            # The coordinator ends by itself, so that its file is complete; if it does not, it is killed.
+            # SIGTERM lets the coordinator close its file. It is killed only if it does not end.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
             try:
@@ -200,7 +200,7 @@ def _url_of(process: subprocess.Popen[str]) -> str:
 
 @contextmanager
 def coordinator() -> Iterator[str]:
-    """The URL of a coordinator that lives for the block."""
+    """Run a coordinator inside the block. Yield its URL."""
     with server() as found:
         yield found.url
 

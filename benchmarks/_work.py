@@ -1,4 +1,4 @@
-"""A measured run: a worker, a number of tasks, wall time and CPU time until the last verdict."""
+"""Run a worker on a number of tasks, and measure wall time and CPU time until the last verdict."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def run_worker(
     before: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> Cost:
-    """Our worker, all of it. `before` is called when the tasks are there and the worker is not."""
+    """Run a whole worker on `count` queued tasks. `before` is called after the tasks are queued, before the worker."""
     name = f"bench_{next(_numbers)}"
     fill(url, name, count)
     countdown = _Countdown(count)

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 from benchmarks._server import Server, server, simple
 
-#: Starts per turn, and groups of four turns.
+#: The number of starts per turn, and the number of groups of four turns.
 STARTS, GROUPS = 1000, 10
 WORKFLOW = "audited"
 PROGRAM = "benchmarks.audit_cost"
 
 
 class _Turn(NamedTuple):
-    """The starts of one turn: per second, and the CPU of the server for each."""
+    """The figures of one turn: starts per second, and CPU of the server per start."""
 
     per_second: float
     cpu_us: float
@@ -55,7 +55,7 @@ def _show(what: str, ratios: Sequence[float], chance: Sequence[float]) -> None:
 
 
 def main() -> None:
-    """Print the ratios, with over without, and the quartiles."""
+    """Print the ratios of starts with the audit trail to starts without it, and the quartiles of the ratios."""
     print(f"{4 * GROUPS * STARTS} starts from eight connections: with the audit trail, against none")
     groups = list(_measure())
     for what, field in (("starts a second", 0), ("CPU of the server", 1)):

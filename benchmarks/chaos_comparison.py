@@ -1,7 +1,8 @@
 """The chaos run with our worker and with conductor-python 2.0.0, one after the other, on the same coordinator.
 
-The same jobs, mishaps and kills by the same seed (`CHAOS_SEED`, `CHAOS_JOBS`). conductor-python gets an environment
-of its own under .cache/. Its workers extend their leases; everything else is as it comes.
+Both runs have the same seed, so jobs, network faults and kills are the same (`CHAOS_SEED`, `CHAOS_JOBS`).
+conductor-python runs in an environment under .cache/. Its workers extend their leases; all other options have their
+defaults.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from pathlib import Path
 from tests.integration.chaos.run import HERE, Plan, run
 from tests.integration.other_sdks import conductor_python
 
-#: Long enough for retries that are tens of seconds apart.
+#: The time limit of a run, which allows for retries that are tens of seconds apart.
 LIMIT_S = 400.0
-#: The jobs come in over this time, in which processes and disks are attacked so often.
+#: The time over which the jobs are started, and the number of attacks on processes and disks in that time.
 SPREAD_S, ATTACKS = 60.0, 15
-#: The figures to compare, by name.
+#: The names of the figures that are printed side by side.
 ROWS = (
     "seconds",
     "tasks started",
@@ -37,9 +38,9 @@ ROWS = (
 
 
 def main() -> None:
-    """Run both and print their figures side by side."""
+    """Run both kinds of workers and print their figures side by side."""
     jobs, seed = int(os.environ.get("CHAOS_JOBS", "1000")), int(os.environ.get("CHAOS_SEED", "1"))
-    # Spread out, so that both meet all the attacks, however quick they are.
+    # The jobs are spread over time, so that a fast worker is not finished before the last attack.
     ours = Plan(jobs=jobs, seed=seed, limit_s=LIMIT_S, spread_s=SPREAD_S, attacks=ATTACKS)
     command = (str(conductor_python()), str(HERE / "conductor_python_workers.py"), "{url}", "{execution_log}")
     theirs = replace(ours, programs=(("one", command), ("two", command)))

@@ -1,6 +1,6 @@
-"""A program of ten workers under conductor-python 2.0.0 and under this package: memory, idling, cost of a task.
+"""Compare a program of ten workers under conductor-python 2.0.0 and this package: memory, idle CPU, CPU per task.
 
-Each round runs every kind once, against a coordinator of its own; conductor-python gets an environment under .cache/.
+Each round runs each kind of program once on a new coordinator. conductor-python runs in an environment under .cache/.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.integration.other_sdks import conductor_python
 
 PROGRAM = Path(__file__).with_name("_compared_program.py")
 ROUNDS = 3
-#: Tasks of one round: workflows with a branch for each worker.
+#: The tasks of one round belong to workflows with one branch per worker.
 WORKFLOWS = 300
 SETTLE_S, IDLE_S = 5.0, 10.0
 START_S, WORK_S = 60.0, 300.0
@@ -32,7 +32,7 @@ RUNNING = "/workflow/search?size=0&query=status%3DRUNNING"
 
 
 class Figures(NamedTuple):
-    """The cost of a kind of program in one round."""
+    """The figures of one kind of program in one round."""
 
     processes: float
     memory_mb: float
@@ -42,7 +42,7 @@ class Figures(NamedTuple):
     tasks_per_s: float
 
 
-#: The names of the rows, in the order of the figures, and their digits.
+#: The names of the printed rows, in the order of the fields of `Figures`, and their number of decimal digits.
 ROWS = (
     ("processes", 0),
     ("memory, MB (PSS)", 0),
@@ -108,7 +108,7 @@ async def _work(url: str) -> None:
 
 
 def main() -> None:
-    """Run all kinds, interleaved, and print the medians side by side."""
+    """Run each kind of program in each round, and print the medians side by side."""
     ours, theirs = Path(sys.executable), conductor_python()
     kinds: dict[str, tuple[Path, list[str]]] = {
         "conductor-python 2.0.0": (theirs, []),

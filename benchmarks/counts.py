@@ -10,7 +10,7 @@ START, REPORT = "start", "report of 50"
 
 
 def measure(run: Run) -> None:
-    """Once: it comes out the same every time."""
+    """Count in a single round, because every round gives the same counts."""
     import pytest
 
     from tests.unit.cost_counters import CountedCoordinator, Counter, costs_of_coordinator

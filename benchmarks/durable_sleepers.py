@@ -22,7 +22,7 @@ from conductor.client.worker.worker import Worker
 
 SLEEPERS = 10_000
 WAKE_UPS_PER_S = 1000
-#: The time in which all functions begin to sleep.
+#: The time in seconds within which all functions must be asleep.
 START_S = 60.0
 WINDOW_S = 20.0
 SETTLE_S = 5.0
@@ -51,7 +51,7 @@ def _measure_cpu(families: tuple[Family, Family]) -> list[float]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the costs of sleeping functions and the delays of their wake-ups as a table."""
     sleeping_s = START_S + SETTLE_S + 2 * WINDOW_S + 2 * SETTLE_S
     with TemporaryDirectory() as directory, server() as coordinator:
         path = Path(directory) / "delays"

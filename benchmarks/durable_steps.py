@@ -1,4 +1,4 @@
-"""The cost of durable steps: 20 steps of one task in a row, beside heartbeats, and beside DBOS on SQLite, in turns.
+"""Compare the cost of 20 consecutive durable steps of a task with heartbeats, and with DBOS on SQLite.
 
 DBOS runs in the Python of `DBOS_PYTHON`, an environment with `pip install dbos`. Without it, its rows are left out.
 """
@@ -40,7 +40,7 @@ def noop(number: int) -> int:
 
 
 async def _measure(url: str) -> dict[str, list[float]]:
-    """Return milliseconds per step or heartbeat, one value per round."""
+    """Return the milliseconds per step or heartbeat, one value per round."""
     found: dict[str, list[float]] = {"step": [], "heartbeat": []}
     done = asyncio.Event()
 

@@ -1,7 +1,7 @@
-"""The cost of poll and report on a coordinator with a thousand to a million finished or queued workflows, as
-multiples of an empty file; its memory then.
+"""The cost of poll and report, and the memory, of a coordinator with up to a million finished or queued workflows.
 
-The files are made by the coordinator itself and then multiplied row by row: they hold what it would have written.
+The figures are multiples of those with an empty file. The coordinator writes a small file, and this module copies its
+rows, which gives the same content as many workflows would.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CPU, WALL, MEMORY = "CPU of the server, poll and report one by one", "wall time 
 EMPTY = "an empty file"
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 QUICK_SIZES = (1_000, 10_000)
-#: Rows the coordinator writes itself before they are multiplied.
+#: The number of workflows that the coordinator writes, before their rows are copied.
 SEED = 1000
-#: Each round polls and reports this many tasks one by one, the way that costs most per task.
+#: The number of tasks per round. They are polled and reported one by one, which costs more per task than batches.
 TASKS = 250
 QUICK_TASKS = 100
-#: Tables whose rows are multiplied, and which of their columns are keys that move along.
+#: The tables whose rows are copied, and the key columns that each copy must change.
 TABLES = {
     "workflow": ("pk", "last_task"),
     "workflow_data": ("pk",),
@@ -38,7 +38,7 @@ TABLES = {
 
 
 def measure(run: Run) -> None:
-    """Servers on all files side by side, each at work in its turn."""
+    """Run one server per file at the same time, and measure them one after the other in each round."""
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         files = _files(Path(directory), QUICK_SIZES if run.quick else SIZES)
         servers = {name: stack.enter_context(server(database)) for name, database in files.items()}
@@ -51,7 +51,7 @@ def measure(run: Run) -> None:
 
 
 def _files(directory: Path, sizes: tuple[int, ...]) -> dict[str, Path]:
-    """The name in the table, and the database file."""
+    """Return the database file for each name in the table."""
     files = {EMPTY: directory / "empty.db"}
     for kind in ("finished", "queued"):
         seed = directory / f"{kind}.db"
@@ -65,7 +65,7 @@ def _files(directory: Path, sizes: tuple[int, ...]) -> dict[str, Path]:
 
 
 def _round(run: Run | None, name: str, found: Server, tasks: int) -> None:
-    """As many come as go, so that the file stays what it is; only poll and report are measured."""
+    """Start as many workflows as end, so that the size of the file stays the same. Measure only polls and reports."""
     found.start(WORKFLOW, tasks)
     cpu_s, began = found.family.cpu_s(), time.perf_counter()
     work_on(found, tasks)
@@ -101,7 +101,7 @@ def _make(database: Path, *, finished: bool) -> None:
 
 
 def _multiply(database: Path, count: int) -> None:
-    """Double all rows until there are `count`; every copy has keys of its own."""
+    """Copy all rows with new keys until there are `count` workflows."""
     with contextlib.closing(sqlite3.connect(database)) as db:
         db.execute("PRAGMA synchronous = OFF")
         have = db.execute("SELECT count(*) FROM task").fetchone()[0]

@@ -15,7 +15,7 @@ QUICK_SETTLE_S, QUICK_WINDOW_S = 1.0, 2.0
 
 
 def measure(run: Run) -> None:
-    """Measure all contestants in turns."""
+    """Measure each contestant once per round, one after the other."""
     settle_s, window_s = (QUICK_SETTLE_S, QUICK_WINDOW_S) if run.quick else (SETTLE_S, WINDOW_S)
     for contestant in run.turns(run.few):
         with contestant.stage() as stage, stage.worker() as worker:

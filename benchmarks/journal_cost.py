@@ -1,4 +1,4 @@
-"""The cost of the result journal and the heartbeats: throughput with both, and with neither, in turns."""
+"""The cost of the result journal and the heartbeats: runs with both alternate with runs without either."""
 
 from __future__ import annotations
 

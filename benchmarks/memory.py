@@ -1,4 +1,4 @@
-"""Memory of the coordinator with many workflows that run. (`growth` has it for finished ones, `idle` for workers.)"""
+"""Memory of a coordinator with many running workflows. (`growth`: with finished workflows; `idle`: of workers.)"""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ MEMORY = "private memory and its share of the rest"
 NONE = "no workflow"
 RUNNING = 100_000
 QUICK_RUNNING = 5_000
-#: Tasks that are done while the others wait.
+#: The number of tasks that are executed while the other tasks wait.
 DONE = 2000
 
 
 def running_name(count: int) -> str:
-    """The name in the table."""
+    """Return the name of the row in the table."""
     return f"{count:,} running workflows"
 
 
 def measure(run: Run) -> None:
-    """Started through the front door, and worked on: what the coordinator keeps at hand is in it. One round."""
+    """Start workflows over HTTP and execute some tasks, so that the caches are filled. Measure in one round."""
     count = QUICK_RUNNING if run.quick else RUNNING
     with server() as found:
         found.define(WORKFLOW, simple())

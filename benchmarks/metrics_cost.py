@@ -23,12 +23,12 @@ IDS = ("bench", "task-1", "worker-1", "workflow-1")
 
 
 def bare_call(value: int = 1) -> dict[str, int]:
-    """The least a worker's function does."""
+    """Do nothing, as the base of the ratios."""
     return {"result": value}
 
 
 def life_of_a_task(dispatcher: SyncEventDispatcher) -> Callable[[], object]:
-    """The three events that every task gives rise to. (Those of polls are shared by the tasks of a batch.)"""
+    """Publish the three events of one task. Events of polls are left out, because the tasks of a batch share them."""
 
     def publish() -> None:
         dispatcher.emit(TaskExecutionStarted, *IDS)
@@ -39,7 +39,7 @@ def life_of_a_task(dispatcher: SyncEventDispatcher) -> Callable[[], object]:
 
 
 def cost_us(call: Callable[[], object]) -> float:
-    """Microseconds of one call: the best of several rounds, since everything else only adds to it."""
+    """Return the microseconds per call of the fastest round, because other load can only make a round slower."""
     best = float("inf")
     for _ in range(ROUNDS):
         started = time.perf_counter()
@@ -50,7 +50,7 @@ def cost_us(call: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the cost of each event and metric as a table."""
     with tempfile.TemporaryDirectory() as directory:
         hub = MetricsHub(MetricsSettings(directory=directory))
         telemetry = ProcessTelemetry(hub.child_settings(), "bench")

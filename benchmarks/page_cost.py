@@ -1,7 +1,7 @@
 """The requests of the web UI, with a million finished and ten thousand running workflows: the time of each answer, and
 the cost of an open page for the coordinator.
 
-The coordinator makes the file, and its rows are then multiplied: the file is as the coordinator would have written it.
+The coordinator writes a small file, and this module copies its rows, which gives the content of many workflows.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import psutil
 
 FINISHED = 1_000_000
 RUNNING = 10_000
-#: Finished by the coordinator itself; as many are left running.
+#: The number of finished workflows that the coordinator writes before rows are copied, and of running workflows.
 SEED = 100
 REPEATS = 9
 OPEN_S = 30
-#: As `page.js` has it.
+#: The rules for the refresh of a view, as in `page.js`.
 LIVE_S = 2.0
 SLOW_COST = 20
 MAX_S = 15.0
 FLOW = {"name": "flow", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
-#: Tables whose rows are multiplied, and which of their columns are keys that move along.
+#: The tables whose rows are copied, and the key columns that each copy must change.
 TABLES = {"workflow": ("pk", "last_task"), "workflow_data": ("pk",), "task": ("pk", "workflow"), "task_data": ("pk",)}
 
 
@@ -71,7 +71,7 @@ def _make(database: Path) -> None:
 
 
 def _multiply(db: sqlite3.Connection, count: int, which: str) -> None:
-    """Copy the workflows that are so until there are `count`; every copy has keys of its own."""
+    """Copy the workflows that match the condition `which`, with new keys, until there are `count`."""
     first, last = db.execute(f"SELECT min(pk), max(pk) FROM workflow WHERE {which}").fetchone()
     have = last - first + 1
     shift = db.execute("SELECT max(pk) FROM workflow").fetchone()[0] - first + 1
@@ -93,7 +93,7 @@ def _ms(api: httpx.Client, path: str) -> float:
 
 
 def _cost_of_an_open_page(api: httpx.Client, server: psutil.Process) -> float:
-    """CPU of the server as a share of one core."""
+    """Return the CPU time of the server as a share of one core, while a page is open."""
     began, before = time.perf_counter(), sum(server.cpu_times()[:2])
     while time.perf_counter() - began < OPEN_S:
         took_s = (_ms(api, "/view/workflows") + _ms(api, "/view/overview")) / 1000
@@ -102,7 +102,7 @@ def _cost_of_an_open_page(api: httpx.Client, server: psutil.Process) -> float:
 
 
 def main() -> None:
-    """Print a table."""
+    """Print the time of each request, and the cost of an open page."""
     with tempfile.TemporaryDirectory() as directory:
         database = Path(directory) / "page.db"
         _make(database)

@@ -1,7 +1,7 @@
-"""The way of one task through our code: how many files and frames, and how often the reader changes files.
+"""Count the source files and stack frames that a task passes through, and the changes from one file to another.
 
-Nothing here is about time. A task costs a reader what it crosses; these are the figures for that, of a worker and a
-coordinator that are warmed up. `python -m benchmarks.path` also lists the files, in the order in which they are met.
+The counts say how much code a reader must know to follow one task, and not how long the task takes. They are taken
+after a warm-up of worker and coordinator. `python -m benchmarks.path` also lists the files in the order of their calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
 
 ROOT = str(Path(next(iter(conductor.__path__)))) + "/"
-#: The first rounds set things up; they are not counted.
+#: The number of first rounds that are not counted, because they create objects on first use.
 WARM_UP = 10
 ROUNDS = 21
 NAME = "path"
@@ -38,16 +38,16 @@ OTHER = "path_next"
 
 
 class Walk(NamedTuple):
-    """The path of a call: frames per file (in the order of their first frame), and changes of file."""
+    """The path of a call: stack frames per file, in the order of the first frame, and changes between files."""
 
     frames: Counter[str]
     changes: int
 
 
 class Tracer:
-    """Counts the functions of this package that are entered on its threads, while it is on.
+    """Counts the function calls of this package between `start` and `stop`, on the threads that have the profile set.
 
-    A coroutine that goes on after an `await` is no new frame: only its first entry is counted.
+    A coroutine that continues after an `await` is not a new call: only its first entry is counted.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Tracer:
         self._last: dict[int, str] = {}
 
     def profile(self, frame: FrameType, event: str, _: Any) -> None:
-        """For sys.setprofile and threading.setprofile."""
+        """Count a call. This is the callback for `sys.setprofile` and `threading.setprofile`."""
         if not self._on or event != "call":
             return
         code = frame.f_code
@@ -71,7 +71,7 @@ class Tracer:
         self._last[thread] = file
 
     def start(self) -> None:
-        """Begin to count."""
+        """Reset the counts and begin to count."""
         self._frames, self._changes, self._last = Counter(), 0, {}
         self._on = True
 
@@ -82,12 +82,12 @@ class Tracer:
 
 
 def _goes_on(frame: FrameType) -> bool:
-    """The argument of RESUME says where a frame is entered: 0 at its beginning, 1 to 3 after a yield or an await."""
+    """Return whether a frame continues after a yield or an await, by the argument of its RESUME instruction."""
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti + 1] & 3 != 0
 
 
 class _Rounds(TaskRunnerEventsListener):
-    """A walk of a worker is from the verdict on one task to the verdict on the next."""
+    """Takes the counts of a worker from the verdict on one task to the verdict on the next task."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -115,7 +115,7 @@ def _traced_coordinator(tracer: Tracer) -> Iterator[str]:
 
 
 async def _register(client: AsyncApiClient) -> None:
-    """A workflow of two tasks: a report of the first schedules the second."""
+    """Register a workflow of two tasks, so that a report of the first task schedules the second."""
     tasks: list[dict[str, Any]] = [
         {"name": name, "taskReferenceName": name, "type": "SIMPLE", "inputParameters": {"n": "${workflow.input.n}"}}
         for name in (NAME, OTHER)

@@ -1,6 +1,7 @@
-"""From idle: the time from sending one task to the first line of its function, while the worker has nothing to do.
+"""The time from sending one task to the first line of its function, while the worker is idle.
 
-What is sent is a workflow where we are measured, and a message where others are; the way to the server counts.
+For this package, the benchmark starts a workflow; for other libraries, it sends a message. The time includes the
+request to the server.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from benchmarks._run import Run
 
 PART = "pickup from idle"
 HALF, MOST, WORST = "p50", "p95", "worst"
-#: Samples of all rounds together.
+#: The number of samples of all rounds together.
 SAMPLES = 500
 QUICK_SAMPLES = 60
 WARM_UP = 5
-#: Pause between two samples, so that all processes sleep again.
+#: The pause between two samples, after which all processes are idle again.
 PAUSE_S = 0.02
 
 
 def measure(run: Run) -> None:
-    """A share of the samples a round."""
+    """Take an equal part of the samples in each round."""
     wanted = (QUICK_SAMPLES if run.quick else SAMPLES) // run.few
     for contestant in run.turns(run.few):
         count = max(5, wanted // 10) if contestant.name == CONDUCTOR_PYTHON else wanted

@@ -13,11 +13,11 @@ ROUNDS = 5
 
 
 def bare_call(done: float, total: float | None = None, note: str | None = None) -> None:
-    """The least that a call with these arguments costs."""
+    """Do nothing with the arguments of a progress update, as the base of the ratios."""
 
 
 def cost_ns(call: Callable[[int], object]) -> float:
-    """Nanoseconds of one call: the best of several rounds, since everything else only adds to it."""
+    """Return the nanoseconds per call of the fastest round, because other load can only make a round slower."""
     best = float("inf")
     for _ in range(ROUNDS):
         started = time.perf_counter()
@@ -28,10 +28,10 @@ def cost_ns(call: Callable[[int], object]) -> float:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the cost of progress updates as a table."""
     context = TaskContext(Task(task_id="t", task_def_name="bench"))
     context.on_news = lambda: None
-    context.progress(0)  # the first one asks for a heartbeat; those after it, until that is sent, do not
+    context.progress(0)  # the first update requests a heartbeat; later updates do not, until that heartbeat is sent
     rows: dict[str, Callable[[int], object]] = {
         "a bare call": lambda n: bare_call(n, CALLS, "training"),
         "context.progress(n, total, note)": lambda n: context.progress(n, CALLS, "training"),

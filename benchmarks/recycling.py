@@ -1,12 +1,14 @@
-"""The cost of replacing worker processes: a queue is drained by a process that stays and by ones that are replaced.
+"""The cost of replacing worker processes: the throughput of one lasting process and of processes that are replaced.
 
-Both take turns, in the order of A B B A, so that a machine that becomes slower or faster meanwhile favours neither;
-what counts is the ratio of two neighbours. How far such a ratio is off by chance is shown by neighbours of one kind.
-A machine that others use changes its speed from run to run, but less within seconds: so each replacement is also
-compared with the seconds before and after it, and the same is done with a process that stays, where nothing happens.
-Work is a pause, as of a request to a database: a long one, with which a queue is as fast as there are slots, and a
-short one, with which it is as fast as the machine. A task that does nothing would measure how fast processes start.
-At the end every task must have completed, and none may have run twice.
+The two kinds of runs alternate in the order A B B A, so that a change in the machine's speed affects both. The result
+is the ratio of two neighbouring runs. The difference between two neighbours of the same kind shows how much a ratio
+varies by chance. Other load on the machine changes less within seconds than from run to run. So the throughput around
+each replacement is also compared with the seconds before and after it, and a lasting process is measured in the same
+way for comparison.
+
+A task only pauses, like a request to a database. With the long pause, the number of slots limits the throughput; with
+the short pause, the CPU does. An empty task would only measure how fast processes start. At the end, every task must
+have run exactly once.
 """
 
 from __future__ import annotations
@@ -26,28 +28,29 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker.worker import Worker
 
 THREADS = 20
-#: Length of the pause → tasks to drain.
+#: The number of tasks for each length of the pause in seconds.
 TASKS = {0.05: 6000, 0.01: 12_000}
-#: Processes in a run, one after the other. Each lives for some seconds: in production it would be hours.
+#: The number of consecutive processes in a run. Each runs for some seconds; in production it would run for hours.
 PROCESSES = 4
 ROUNDS = 4
-#: The limit of the acceptance.
+#: The largest acceptable loss of throughput, as a share.
 WITHIN = 0.05
 _LEDGER, _PAUSE = "RECYCLING_LEDGER", "RECYCLING_PAUSE"
 _LINE = "{:>9} {:>9} {:>16.6f}\n"
-#: How long a replacement is looked at, half of it before its first task; and as long before and after that.
+#: The seconds around a replacement, half before the first task of the new process. The intervals before and after that
+#: have the same length.
 AROUND_S = 2.0
 
 
 class _Drained(NamedTuple):
-    """A drained queue: tasks per second, and the change around each replacement."""
+    """The figures of a drained queue: tasks per second, and the change of throughput around each replacement."""
 
     rate: float
     around: list[float]
 
 
 def work(n: int) -> dict[str, int]:
-    """Notes that it ran, and in which process: one write, so that lines do not mix."""
+    """Pause, and append the number and process of the task to a file with a single write, so that lines do not mix."""
     time.sleep(float(os.environ[_PAUSE]))
     with Path(os.environ[_LEDGER]).open("a") as ledger:
         ledger.write(_LINE.format(n, os.getpid(), time.monotonic()))
@@ -55,7 +58,7 @@ def work(n: int) -> dict[str, int]:
 
 
 def _drain(running: Server, tasks: int, tasks_per_process: int) -> _Drained:
-    """Between a tenth and nineteen twentieths of the queue."""
+    """Drain a queue, and measure the throughput between 10 % and 95 % of its tasks."""
     with tempfile.TemporaryDirectory() as directory:
         ledger = Path(directory) / "ledger"
         os.environ[_LEDGER] = str(ledger)
@@ -77,9 +80,9 @@ def _drain(running: Server, tasks: int, tasks_per_process: int) -> _Drained:
 
 
 def _around(runs: list[tuple[str, float]]) -> list[float]:
-    """How many more or less there were around the first task of each process but the first, as a share.
+    """Return the relative change of the number of tasks around each replacement.
 
-    Of a process that stays: around the moments at which it would have been replaced.
+    For a lasting process, return the changes around the times at which it would have been replaced.
     """
     times = sorted(at for _, at in runs)
     firsts = sorted(min(at for pid, at in runs if pid == one) for one in {pid for pid, _ in runs})[1:]
@@ -94,7 +97,7 @@ def _around(runs: list[tuple[str, float]]) -> list[float]:
 
 
 def _when(ledger: Path, count: int) -> float:
-    size = count * len(_LINE.format(0, 0, 0))  # every line is as long as the others
+    size = count * len(_LINE.format(0, 0, 0))  # all lines have the same length
     until(lambda: ledger.exists() and ledger.stat().st_size >= size, f"{count} tasks", every_s=0.01)
     return time.perf_counter()
 
@@ -132,7 +135,7 @@ def _said(values: list[float], form: str) -> str:
 
 
 def main() -> None:
-    """For each pause: rates, the ratio of neighbours, and how much two of one kind differ."""
+    """Print, for each pause, the throughput, the ratio of neighbouring runs, and the difference of equal runs."""
     with server() as running:
         running.define("recycling", simple())
         for pause_s in TASKS:

@@ -1,4 +1,4 @@
-"""The cost of a replica: throughput with Litestream and without it, in turns; the start, and the write-ahead log.
+"""The cost of a replica: throughput with and without Litestream, the time of a start, and the size of the log.
 
 `make bench ARGS=replication`. `REPLICATION_MINUTES=10` in the environment makes the load of the last part longer.
 """
@@ -26,7 +26,7 @@ from conductor.client.worker.worker import Worker
 
 TASKS = 5000
 ROUNDS = 5
-#: The load on the log keeps at least this many tasks in the queue.
+#: The minimum number of tasks in the queue while the size of the write-ahead log is measured.
 QUEUED = 2000
 SAMPLE_S = 0.02
 
@@ -54,7 +54,7 @@ def _throughput(*, replicate: bool) -> float:
 
 
 def _start_s() -> float:
-    """The time of a start on a file that has a replica already, after a kill."""
+    """Return the seconds that a coordinator needs to start after `kill -9`, on a file that has a replica."""
     with tempfile.TemporaryDirectory() as directory:
         with _server(Path(directory), replicate=True) as server:
             server.define("noop", simple())

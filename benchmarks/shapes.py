@@ -1,7 +1,7 @@
 """The cost of a task in workflows of several shapes, as multiples of the workflow with one task.
 
-Everything counts, from the starts to the end of the last workflow. A task is what the coordinator keeps as one: a step
-for a worker, or a SUB_WORKFLOW step with the workflow that it starts; forks, joins and loops come for free.
+The measured time is from the first start to the end of the last workflow. A step for a worker counts as a task, and so
+does a SUB_WORKFLOW step together with the workflow that it starts. Forks, joins and loops do not count as tasks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUICK_TASKS = 1000
 
 @dataclass(frozen=True)
 class Shape:
-    """A workflow, how many tasks it has, and whether a task of it should cost about what a single one does."""
+    """A workflow, its number of tasks, and whether a task should cost about as much as in a workflow of one task."""
 
     name: str
     steps: list[dict[str, Any]]
@@ -42,7 +42,7 @@ def _fork(width: int) -> list[dict[str, Any]]:
 
 
 def _dynamic_fork(width: int) -> list[dict[str, Any]]:
-    """Branches that come out of data. One of them is a fork and a join for a single task: more than most would do."""
+    """Return a dynamic fork. With one branch, it is a fork and a join for a single task: an expensive shape."""
     inputs = {"forkTaskName": TASK, "forkTaskInputs": [{"n": number} for number in range(width)]}
     fork = {"name": "fork", "taskReferenceName": "fork", "type": "FORK_JOIN_DYNAMIC", "inputParameters": inputs}
     return [fork, {"name": "join", "taskReferenceName": "join", "type": "JOIN"}]
@@ -63,7 +63,7 @@ def _parent() -> list[dict[str, Any]]:
 
 
 def shapes(*, quick: bool) -> list[Shape]:
-    """In the order of the table; the quick ones leave out those of many thousand tasks."""
+    """Return the shapes in the order of the table. A quick run leaves out shapes of many thousand tasks."""
     found = [
         Shape(SINGLE, _row(1), 1),
         Shape("5 in a row", _row(5), 5),
@@ -84,7 +84,7 @@ def shapes(*, quick: bool) -> list[Shape]:
 
 
 def measure(run: Run) -> None:
-    """Every shape once a round, on a file of its own."""
+    """Measure every shape once per round, each on a new database file."""
     for number in range(run.few):
         for shape in shapes(quick=run.quick):
             print(f"  round {number + 1} of {run.few}: {shape.name}", flush=True)

@@ -1,6 +1,6 @@
-"""Putting work on the server: starts in bulk, from eight connections at once, and one after the other.
+"""The rate of starts: in bulk, from eight connections at once, and one after the other.
 
-Beside them, how fast a program sends messages to the others: one after the other, which is all that they offer.
+For comparison, programs with dramatiq and huey send messages one after the other, because neither has bulk sends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BULK_COUNT, COUNT, ALONE_COUNT, MESSAGES = 20_000, 4000, 1000, 4000
 
 
 def measure(run: Run) -> None:
-    """Ours in bulk, from many connections and from one, and what sending a message costs others."""
+    """Measure bulk starts, starts from many connections and from one, and the messages of the other libraries."""
     divide = 4 if run.quick else 1
     others = [one for one in run.contestants.values() if "Redis" in one.name]
     for number in range(run.rounds):
@@ -43,9 +43,11 @@ def measure(run: Run) -> None:
 
 
 def _in_bulk(run: Run, found: Server, count: int) -> None:
-    """With the client that programs use: making the requests and encoding them counts, as it does for the others."""
+    """Measure bulk starts with `WorkflowClient`. The time includes building and encoding the requests."""
     with WorkflowClient(Configuration(found.url)) as workflows:
-        workflows.start_workflows([StartWorkflowRequest(name=WORKFLOW, input={"n": 0})])  # connected, and known
+        workflows.start_workflows(
+            [StartWorkflowRequest(name=WORKFLOW, input={"n": 0})]
+        )  # opens the connection and detects the server, unmeasured
         cpu_s, began = found.family.cpu_s(), time.perf_counter()
         workflows.start_workflows([StartWorkflowRequest(name=WORKFLOW, input={"n": n}) for n in range(count)])
         _add(run, BULK, count, time.perf_counter() - began, found.family, cpu_s)

@@ -1,4 +1,4 @@
-"""Empty tasks from a queue that was filled first: tasks per second, and the cost of each for worker and server.
+"""The throughput of empty tasks from a queue that was filled first, and the CPU of worker and server per task.
 
 All contestants are measured in the same way: the function counts its calls in memory shared with the benchmark. Between
 a tenth and nineteen twentieths of the queue, the benchmark reads the clock and the CPU of the processes.
@@ -15,13 +15,13 @@ from benchmarks._run import Run
 PART = "throughput"
 RATE, WALL = "tasks a second", "wall time / larger CPU"
 WORKER_CPU, SERVER_CPU = "CPU of the worker", "CPU of the server"
-#: Tasks in the queue. Of running workflows the coordinator keeps this many at hand; `growth` has longer queues.
+#: The number of tasks in the queue. The coordinator's cache holds this many workflows; `growth` has longer queues.
 TASKS = 5000
 QUICK_TASKS = 2000
 
 
 def measure(run: Run) -> None:
-    """Drain queues in turns."""
+    """Let each contestant drain a queue, one after the other."""
     for contestant in run.turns(run.rounds):
         count = run.share(contestant, QUICK_TASKS if run.quick else TASKS)
         _drain(run, contestant, count)
@@ -51,7 +51,7 @@ def _at(stage: Stage, worker: Family, count: int) -> tuple[float, float, float, 
 
 
 def _until_over(stage: Stage, count: int) -> None:
-    """Nothing was lost on the way."""
+    """Wait until all tasks were executed and all workflows have ended, which proves that no task was lost."""
     until(lambda: executed(stage.directory) >= count, f"all {count} tasks to be executed")
     if stage.coordinator is not None:
         stage.coordinator.until_all_ended()

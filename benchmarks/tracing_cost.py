@@ -1,13 +1,13 @@
-"""The cost of tracing: throughput and CPU of a worker with traces and of the same worker without.
+"""The cost of tracing: throughput and CPU of a worker with tracing, compared with the same worker without tracing.
 
 One process drains many short queues, without traces and with them in the order A B B A. Each queue with traces is
 compared with its neighbour without, so that other load on the machine affects both. "chance" is the difference between
 two neighbours without traces. Sending the last spans is included. Each way to trace has a process of its own, because
 OpenTelemetry can be set up once per process.
 
-The work is nothing at all, a millisecond of CPU, and a pause of five milliseconds in ten slots. Spans are dropped by
-the exporter, or sent as OTLP to a socket that ignores them. The last table has the coordinator's spans: workflow starts
-per second, and the CPU of its process.
+The tasks do nothing, use a millisecond of CPU, or pause for five milliseconds in ten slots. The exporter drops the
+spans, or sends them as OTLP to a socket that ignores them. The last table is about the spans of the coordinator: it has
+the workflow starts per second, and the CPU of the coordinator's process.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from benchmarks._work import coroutine, run_worker
 from conductor.common.machine import run_event_loop
 from conductor.telemetry import tracing
 
-#: Queues with traces, and as many without.
+#: The number of queues with tracing, which is also the number of queues without.
 PAIRS = 20
 OFF, SENT = "off", "all, sent as OTLP"
-#: Ways, and the share of traces that are kept.
+#: The measured ways to trace, each with the share of traces that the sampler keeps.
 WAYS = {"one in a hundred": 0.01, "all": 1.0, SENT: 1.0}
 STARTS, START_ROUNDS = 1000, 10
 
@@ -48,7 +48,7 @@ class _Nowhere(SpanExporter):
 
 
 class _Sink(ThreadingHTTPServer):
-    """Takes what is sent as OTLP, and does nothing with it: a collector's own cost is not asked for."""
+    """Receives OTLP requests and ignores them, so that the cost of a collector is not measured."""
 
     daemon_threads = True
 
@@ -96,7 +96,7 @@ WORK = {
 
 
 class _Queue(NamedTuple):
-    """A drained queue: with traces or without, tasks per second, and CPU per task."""
+    """The figures of a drained queue: with or without tracing, tasks per second, and CPU per task."""
 
     traced: bool
     per_second: float
@@ -114,7 +114,7 @@ def _set_up(way: str) -> None:
 
 
 def _measure(way: str, work: _Work, url: str) -> Iterator[_Queue]:
-    """Queues with traces and without, in this process."""
+    """Drain queues with and without tracing in this process."""
     _set_up(way)
     tracer = tracing.Tracer()
     present, tracing.use_program_provider = tracing.use_program_provider, lambda: None
@@ -140,7 +140,7 @@ def _said(ratios: list[float]) -> str:
 
 
 def _show(way: str, queues: list[_Queue]) -> None:
-    """Each queue with traces beside its neighbour without."""
+    """Print the ratio of each queue with tracing to its neighbour without tracing."""
     pairs = [sorted(queues[at : at + 2]) for at in range(0, len(queues) - 1, 2)]
     rates = [on.per_second / off.per_second - 1 for off, on in pairs]
     cpu = [on.cpu_us - off.cpu_us for off, on in pairs]
@@ -163,7 +163,7 @@ def _drain(sink: _Sink) -> None:
 
 
 def _start(sink: _Sink) -> None:
-    """The coordinator, which is set up once: two of them at the same time, started from in turns."""
+    """Compare workflow starts on a coordinator with tracing and on one without, which run at the same time."""
     print("\nthe coordinator: workflows started a second from eight connections, with traces, against none")
     for way in ("one in a hundred", SENT):
         share = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": str(WAYS[way])}

@@ -1,7 +1,7 @@
 """The cost of a task in the worker process: CPU, calls of Python functions, and turns of the event loop.
 
-The coordinator is a process of its own, and the queue is filled first. Only CPU time counts: it says the same on a
-busy machine, nearly. The calls are counted in a run of their own, for counting them costs more than they do.
+The coordinator runs in a separate process, and the queue is filled first. Only CPU time is measured, because other load
+on the machine hardly changes it. The calls are counted in a separate run, because counting costs more than the calls.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from conductor.common.machine import run_event_loop
 
 TASKS = 5000
 ROUNDS = 5
-#: The function that runs, and its concurrency.
+#: The measured kinds of workers, each with its function and its `thread_count`.
 KINDS = {"async def, 50": (coroutine, 50), "def, 10 threads": (function, 10)}
 
 
 class _Calls:
-    """Counts calls of functions, Python's and built-in ones."""
+    """Counts the calls of Python functions and of built-in functions."""
 
     def __init__(self) -> None:
         self.python = 0

@@ -1,4 +1,4 @@
-"""Memory of many workers: one process for all, and a process each."""
+"""The memory of many workers in one process, compared with one process per worker."""
 
 from __future__ import annotations
 

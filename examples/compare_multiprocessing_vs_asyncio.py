@@ -36,6 +36,5 @@ if __name__ == "__main__":
     server.get_metadata_client().update_workflow_def({"name": "comparison", "tasks": [TASK]} | owner)
     with TaskHandler() as handler:
         handler.start_processes()
-        # The first task also waits for the start of the worker, so it is not measured.
-        print(f"multiprocessing {run(server, 1) and run(server, 100)}")
+        print(f"multiprocessing {run(server, 1) and run(server, 100)}")  # the first run waits for the worker to start
     print(f"asyncio         {asyncio.run(on_one_loop(server))}")

@@ -16,7 +16,7 @@ def noop(n):
     progress.task(n)
 
 
-# A task is known by the module it is in: the sender must not call that `__main__`.
+# huey names a task by its module, so the sender imports this module instead of defining the task in `__main__`.
 if __name__ == "__main__":
     from huey_noop import noop as send
 

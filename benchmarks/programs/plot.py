@@ -37,7 +37,7 @@ def _colour(line):
 
 
 def _nothing(panel):
-    """A part that this run has not measured: no frame around it, as if it were a figure."""
+    """Write "not measured" into the panel of a part that this run did not measure, without axes."""
     panel.set_axis_off()
     panel.text(0.5, 0.5, "not measured", ha="center", color="grey", transform=panel.transAxes)
 
@@ -70,7 +70,7 @@ def _stacks(panel, lines):
     server = [lines["throughput", "CPU of the server", name]["median"] for name in names]
     panel.barh(names, own, color=[_colour(line) for line in worker], label="worker")
     panel.barh(names, server, left=own, color=[_colour(line) for line in worker], alpha=0.5, label="server")
-    # A bar many times as long as the next would leave no room for the others: it is cut, and its figure stays.
+    # The axis ends at 1.5 times the second longest bar, so that one very long bar does not make the others invisible.
     totals = [a + b for a, b in zip(own, server, strict=True)]
     room = 1.5 * sorted(totals)[-2:][0]
     for row, (a, b) in enumerate(zip(own, server, strict=True)):

@@ -1,6 +1,7 @@
-"""Tells the benchmark how far a program is. Uses only the standard library, because it runs in every environment.
+"""Count the executed tasks of a program for the benchmark, with the standard library only.
 
-`done()` counts: each thread adds to a number of its own in a mapped file, which costs no system call and no lock.
+The programs run in environments without this package. `done()` counts a task: each thread adds to its own number in a
+mapped file, without a system call or a lock.
 `begun(n)` notes when the n-th call began, on the clock that all processes of a machine share.
 """
 
@@ -14,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-#: Threads of one process that can count.
+#: The largest number of threads of one process that count.
 SLOTS = 1024
 _STAMP = struct.Struct("<qq")
 
@@ -61,14 +62,14 @@ def done():
 
 
 def begun(n):
-    """The n-th call has begun, now."""
+    """Record that the n-th call begins now."""
     now_ns = time.monotonic_ns()
     with (Path(os.environ["BENCH_DIRECTORY"]) / "begun").open("ab", buffering=0) as file:
         file.write(_STAMP.pack(n, now_ns))
 
 
 def task(n):
-    """The work of every measured function."""
+    """Count a call, as the only work of every measured function. A negative `n` records the time instead."""
     if n < 0:
         begun(n)
     else:
@@ -76,12 +77,12 @@ def task(n):
 
 
 def executed(directory):
-    """How many tasks have been executed so far."""
+    """Return how many tasks have been executed so far."""
     return sum(sum(memoryview(path.read_bytes()).cast("Q")) for path in Path(directory).glob("*.count"))
 
 
 def begun_ns(directory, n):
-    """When the n-th call began; None: it has not yet."""
+    """Return the time at which the n-th call began, or None if it has not begun."""
     path = Path(directory) / "begun"
     if path.exists():
         for number, at_ns in _STAMP.iter_unpack(path.read_bytes()[-32 * _STAMP.size :]):
@@ -91,9 +92,9 @@ def begun_ns(directory, n):
 
 
 def sends(send, count):
-    """Send one after the other: the microseconds of one at the median, and how many were sent per second."""
+    """Send messages one after the other. Return the median of their microseconds, and the messages per second."""
     taken = []
-    send(0)  # connected
+    send(0)  # opens the connection, and is not measured
     first = time.perf_counter()
     for number in range(1, count):
         began = time.perf_counter()
@@ -103,7 +104,7 @@ def sends(send, count):
 
 
 def pickups_us(directory, send, count, pause_s):
-    """Send one at a time to a worker that has nothing to do: microseconds from there to the function's first line."""
+    """Send one task at a time to an idle worker. Return the microseconds until the function's first line runs."""
     taken = []
     for number in range(1, count + 1):
         time.sleep(pause_s * random.uniform(0.5, 1.5))
