@@ -45,9 +45,8 @@ def measure(run: Run) -> None:
 def _in_bulk(run: Run, found: Server, count: int) -> None:
     """Measure bulk starts with `WorkflowClient`. The time includes building and encoding the requests."""
     with WorkflowClient(Configuration(found.url)) as workflows:
-        workflows.start_workflows(
-            [StartWorkflowRequest(name=WORKFLOW, input={"n": 0})]
-        )  # opens the connection and detects the server, unmeasured
+        # The first start opens the connection and detects the kind of server, so it is not measured.
+        workflows.start_workflows([StartWorkflowRequest(name=WORKFLOW, input={"n": 0})])
         cpu_s, began = found.family.cpu_s(), time.perf_counter()
         workflows.start_workflows([StartWorkflowRequest(name=WORKFLOW, input={"n": n}) for n in range(count)])
         _add(run, BULK, count, time.perf_counter() - began, found.family, cpu_s)
