@@ -16,6 +16,7 @@ from conductor.client.workflow import (
     ConductorWorkflow,
     WorkflowError,
     add,
+    each,
     fork,
     loop,
     set_variables,
@@ -257,6 +258,60 @@ def step_of_another(w: ConductorWorkflow) -> None:
     charge("A", price.total)
 
 
+def counted_item(w: Any) -> None:
+    with loop(times=3) as again:
+        notify(to=again.item)
+
+
+def counted_index(w: Any) -> None:
+    with loop(times=3) as again:
+        notify(to=again.index)
+
+
+def loop_as_value(w: Any) -> None:
+    with loop(times=3) as again:
+        notify(to=again)
+
+
+def integer_case(w: Any) -> None:
+    with workflow("counted", inputs={"n": int}) as counted, switch(counted.input("n")) as case, case("many"):
+        notify(to="a")
+
+
+def boolean_case(w: Any) -> None:
+    with workflow("asked", inputs={"ok": bool}) as asked, switch(asked.input("ok")) as case:
+        with case(True):
+            notify(to="a")
+        with case("yes"):
+            notify(to="b")
+
+
+def two_values(w: Any) -> None:
+    with switch(w.input("sku")) as case, case("a", "b"):
+        notify(to="a")
+
+
+def default_case(w: Any) -> None:
+    with switch(w.input("sku")) as case, case.default():
+        notify(to="a")
+
+
+def uncalled_case(w: Any) -> None:
+    with switch(w.input("sku")) as case, case:
+        notify(to="a")
+
+
+def uncalled_branch(w: Any) -> None:
+    with fork() as branch, branch:
+        notify(to="a")
+
+
+def unnamed_input(w: Any) -> None:
+    with workflow("shipping", inputs={"address": str}) as shipping:
+        label(address=shipping.input("address"))
+    shipping("Elm Street 1")
+
+
 def wrong_sub_workflow_input(w: ConductorWorkflow) -> None:
     with workflow("child", inputs={"address": str}) as child:
         label(address=child.input("address"))
@@ -339,6 +394,27 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
     "waiting for two things": (lambda w: wait(5, until="2027-01-01"), "'wait' waits either for a duration or until"),
     "waiting for less than nothing": (lambda w: wait(-1), "'wait' cannot wait for -1 seconds"),
     "a choice that is none": (lambda w: switch("paid").__enter__(), "chooses by 'paid', which never changes"),
+    "a for over each": (lambda w: list(each(w.input("sku"))), r"`for` cannot use each\(...\).*`with each\(...\) as"),
+    "a for over a loop": (lambda w: list(loop(times=3)), r"`for` cannot use loop\(...\), which is a block"),
+    "the element of a counted loop": (counted_item, "loop 'loop' goes through no list, so it has no item: use loop"),
+    "the index of a counted loop": (counted_index, "loop 'loop' goes through no list, so it has no index"),
+    "a list as the number of iterations": (
+        lambda w: loop(charge("A", 1.0).quotes).__enter__(),
+        r"is a whole number, but .*quotes\} is array; to go through a list, use loop\(items=...\)",
+    ),
+    "a loop as a value": (loop_as_value, "'to': step 'loop' is not a value: pass its `iteration`, `item` or `index`"),
+    "a step as a value": (
+        lambda w: notify(to=add(HttpTask("page", {"uri": "http://x"}))),
+        "'to': step 'page' is not a value: pass a field of its output",
+    ),
+    "a case that is no integer": (integer_case, "is never 'many', because it is an integer"),
+    "a case that is no boolean": (boolean_case, "is never 'yes'; there are 'false', 'true'"),
+    "a case of two values": (two_values, "a case has one value: write `with case"),
+    "a default case": (default_case, "a switch has no 'default': .* and `with case.otherwise"),
+    "a case without its call": (uncalled_case, "a case needs its value: write `with case"),
+    "a branch without its call": (uncalled_branch, "each branch is a call: write `with branch"),
+    "an output without a name": (lambda w: w.returns(quote("x")), r"named values: write returns\(name=value\)"),
+    "inputs of a sub-workflow without names": (unnamed_input, "are passed by name, as in address=..."),
     "an output that was not declared": (
         lambda w: (notify(to="a"), w.output_parameter("reciept", 1)),
         r"workflow 'w' returns 'reciept', .*did you mean 'receipt'\?",
@@ -350,7 +426,7 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
 
 @pytest.mark.parametrize(("mistake", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_found_when_the_workflow_is_built(mistake: Any, message: str) -> None:
-    with pytest.raises((WorkflowError, TypeError), match=message):
+    with pytest.raises((WorkflowError, TypeError, AttributeError), match=message):
         built(mistake)()
 
 
@@ -362,6 +438,24 @@ def test_a_mistake_is_found_when_the_workflow_is_built(mistake: Any, message: st
 def test_blocks_outside_of_a_workflow_are_refused(outside: Callable[[], Any]) -> None:
     with pytest.raises(WorkflowError, match="must be inside a `with workflow:` block"):
         outside()
+
+
+def test_unknown_options_of_workflow_and_run_are_explained() -> None:
+    unknown: Any = {"timeout": 30}
+    with pytest.raises(TypeError, match=r"workflow\(...\) has no option 'timeout'; did you mean 'timeout_s'\?"):
+        workflow("w", **unknown)
+    with workflow("w", inputs={"to": str}) as w:
+        notify(to=w.input("to"))
+    unknown = {"to": "Ada"}
+    with pytest.raises(TypeError, match="run has no parameter 'to': it takes the input as a dict"):
+        w.run(**unknown)
+
+
+def test_a_call_of_a_workflow_without_a_server_names_run() -> None:
+    with workflow("w") as w:
+        notify(to="a")
+    with pytest.raises(RuntimeError, match=r"or run the workflow in this process with run\("):
+        w()
 
 
 def test_a_workflow_needs_a_name() -> None:

@@ -14,10 +14,11 @@ functions create the same objects as the classes in `conductor.client.workflow.t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, NoReturn, ParamSpec, TypeVar, overload
 
 from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.client.worker.worker_interface import undecorate
@@ -27,7 +28,7 @@ from conductor.client.workflow.declared_types import DeclaredInputs, DeclaredTyp
 from conductor.client.workflow.each_step import EachTask, find_each
 from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
 from conductor.client.workflow.reference import Reference, make_reference, to_plain_value
-from conductor.client.workflow.step_blocks import StepBlock, get_innermost_block, open_block
+from conductor.client.workflow.step_blocks import StepBlock, get_innermost_block, open_block, with_statement
 from conductor.client.workflow.step_signature import to_json_value
 from conductor.client.workflow.task.do_while_task import DoWhileTask, get_for_loop_condition
 from conductor.client.workflow.task.fork_task import ForkTask
@@ -48,6 +49,9 @@ T = TypeVar("T", bound=TaskInterface)
 #: An element of a list.
 E = TypeVar("E")
 
+#: How all other cases of a switch are written.
+_OTHERWISE = "`with case.otherwise():`"
+_INTEGER = re.compile(r"-?\d+")
 _ENDINGS = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
 
 
@@ -63,6 +67,7 @@ def workflow(
     cron: str | None = None,
     time_zone: str | None = None,
     executor: WorkflowExecutor | None = None,
+    **unknown: Never,
 ) -> ConductorWorkflow:
     """Make a new workflow.
 
@@ -81,10 +86,15 @@ def workflow(
             `0 0 2 * * *` for every day at 2:00. Registering the workflow saves the schedule under its name.
         time_zone: The time zone of `cron`, such as `Europe/Berlin`; UTC by default.
         executor: The connection to the server, from `OrkesClients.get_workflow_executor()`.
+        **unknown: Nothing else: the error names the nearest option.
 
     Raises:
         WorkflowError: The name is empty, or a value is not possible.
     """
+    for option in unknown:
+        raise TypeError(
+            f"workflow(...) has no option {option!r}; {suggest_name(option, workflow.__kwdefaults__ or ())}"
+        )
     if not name or not isinstance(name, str):
         raise WorkflowError(f"a workflow needs a name, got {name!r}")
     new = ConductorWorkflow(executor, name, version, description).timeout_seconds(0)
@@ -168,14 +178,18 @@ def add(task: T) -> T:
 class Cases:
     """The cases of a switch: `with case("paid"):`, and `with case.otherwise():` for all other values."""
 
-    def __init__(self, block: StepBlock, task: SwitchTask, allowed: list[str] | None) -> None:
+    def __init__(self, block: StepBlock, task: SwitchTask, value: object) -> None:
         self._block = block
         self._task = task
-        self._allowed = allowed
+        value_type = _find_value_type(value)
+        self._allowed = None if value_type is None else _list_values(value_type)
+        self._holds_integers = value_type is not None and value_type.types() == {"integer"}
 
     @contextmanager
-    def __call__(self, value: object) -> Iterator[None]:
+    def __call__(self, value: object, *more: Never) -> Iterator[None]:
         """Open the block of the steps that run for this value."""
+        if more:
+            raise TypeError("a case has one value: write `with case(value):` for each of them")
         name = _format_case(value)
         known = self._task._decision_cases
         if name in known:
@@ -184,6 +198,10 @@ class Cases:
             raise WorkflowError(
                 f"the value of switch {self._task.task_reference_name!r} is never {name!r}; "
                 f"{suggest_name(name, self._allowed)}"
+            )
+        if self._holds_integers and not _INTEGER.fullmatch(name):
+            raise WorkflowError(
+                f"the value of switch {self._task.task_reference_name!r} is never {name!r}, because it is an integer"
             )
         known[name] = []
         yield from self._steps(known[name], f"case {name!r}")
@@ -201,8 +219,18 @@ class Cases:
         if not steps:
             raise WorkflowError(f"{what} of switch {self._task.task_reference_name!r} has no steps")
 
+    if not TYPE_CHECKING:  # type checkers report unknown attributes themselves
 
-@contextmanager
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"a switch has no {name!r}: the cases are `with case(value):` and {_OTHERWISE}")
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError(f"a case needs its value: write `with case(value):` or {_OTHERWISE}")
+
+        def __exit__(self, *_: object) -> None: ...
+
+
+@with_statement
 def switch(
     value: object = None, *, script: str | None = None, task_ref_name: str | None = None, **inputs: object
 ) -> Iterator[Cases]:
@@ -235,12 +263,37 @@ def switch(
         task = SwitchTask(ref, script, use_javascript=True)
         task._input_parameters = inputs
     block.append(task)
-    yield Cases(block, task, _list_values(value))
+    yield Cases(block, task, value)
     if not task._decision_cases:
-        raise WorkflowError(f"switch {ref!r} has no cases")
+        raise WorkflowError(f"switch {ref!r} has no cases: add one with `with case(value):`")
 
 
-@contextmanager
+class Branches:
+    """The branches of a fork: `with branch():`."""
+
+    def __init__(self, block: StepBlock, task: ForkTask) -> None:
+        self._block = block
+        self._task = task
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Open the block of the steps of a new branch."""
+        steps: list[Any] = []
+        self._task._forked_tasks.append(steps)
+        with open_block(StepBlock(self._block.workflow, steps)):
+            yield
+        if not steps:
+            raise WorkflowError(f"a branch of fork {self._task.task_reference_name!r} has no steps")
+
+    if not TYPE_CHECKING:  # type checkers report `with branch:` themselves
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError("each branch is a call: write `with branch():`")
+
+        def __exit__(self, *_: object) -> None: ...
+
+
+@with_statement
 def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
     """Run branches in parallel. The next step waits for all of them.
 
@@ -259,23 +312,14 @@ def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
     task._joins_all = True
     block.append(task)
 
-    @contextmanager
-    def branch() -> Iterator[None]:
-        steps: list[Any] = []
-        task._forked_tasks.append(steps)
-        with open_block(StepBlock(block.workflow, steps)):
-            yield
-        if not steps:
-            raise WorkflowError(f"a branch of fork {task.task_reference_name!r} has no steps")
-
-    yield branch
+    yield Branches(block, task)
     if len(task._forked_tasks) < 2:
         raise WorkflowError(
             f"fork {task.task_reference_name!r} has fewer than two branches: add one with `with branch():`"
         )
 
 
-@contextmanager
+@with_statement
 def each(items: Iterable[E], task_ref_name: str | None = None) -> Iterator[E]:
     """Run steps once for each element of a list, in parallel. The next step waits for all of them.
 
@@ -322,7 +366,7 @@ def collect(value: E) -> list[E]:
     return found  # type: ignore[no-any-return]
 
 
-@contextmanager
+@with_statement
 def loop(
     times: object = None,
     *,
@@ -384,12 +428,21 @@ class LoopBlock(DoWhileTask):
     @property
     def item(self) -> Any:
         """The element of `items` in this iteration."""
+        self._require_items("item")
         return make_reference(self._task_reference_name, "output", "loopItem", value_type=self._item_type)
 
     @property
     def index(self) -> Any:
         """The index of the element, from 0."""
+        self._require_items("index")
         return self.output("loopIndex")
+
+    def _require_items(self, name: str) -> None:
+        if self._items is None:
+            raise WorkflowError(
+                f"loop {self._task_reference_name!r} goes through no list, so it has no {name}: use loop(items=...) "
+                "for a list, or `iteration`, the number of the iteration"
+            )
 
     def to_workflow_task(self) -> WorkflowTask:
         """Return the loop with its steps as the server expects it."""
@@ -511,11 +564,23 @@ def _read_list_type(owner: str, items: object) -> ValueType | None:
 def _make_condition(ref: str, times: object) -> str:
     if isinstance(times, bool) or not isinstance(times, int):
         if isinstance(times, Reference) or hasattr(type(times), "as_reference"):
+            _check_times(ref, times)
             return f"$.{ref}.iteration < $.times"
         raise WorkflowError(f"loop {ref!r} needs a whole number of iterations or a reference, got {times!r}")
     if times < 1:
         raise WorkflowError(f"loop {ref!r} runs at least once, got {times}")
     return get_for_loop_condition(ref, times)
+
+
+def _check_times(ref: str, times: Any) -> None:
+    """Raise WorkflowError for a reference to a value that is not a number."""
+    reference = times if isinstance(times, Reference) else times.as_reference()
+    kinds = None if reference.value_type is None else reference.value_type.types()
+    if kinds and kinds.isdisjoint({"integer", "number"}):
+        raise WorkflowError(
+            f"the number of iterations of loop {ref!r} is a whole number, but {reference} is {reference.value_type}"
+            + ("; to go through a list, use loop(items=...)" if "array" in kinds else "")
+        )
 
 
 def _format_case(value: object) -> str:
@@ -524,15 +589,19 @@ def _format_case(value: object) -> str:
     return str(plain_value).lower() if isinstance(plain_value, bool) else str(plain_value)
 
 
-def _list_values(value: Any) -> list[str] | None:
-    """Return the values that a reference can have; None if its type is not an enum."""
+def _find_value_type(value: Any) -> ValueType | None:
     target = value.as_reference() if hasattr(type(value), "as_reference") else value
-    value_type = target.value_type if isinstance(target, Reference) else None
-    if value_type is None:
-        return None
+    return target.value_type if isinstance(target, Reference) else None
+
+
+def _list_values(value_type: ValueType) -> list[str] | None:
+    """Return the values of a type as the server compares them; None if the type is neither an enum nor a boolean."""
     names: list[str] = []
     for schema in value_type._alternatives():
-        if "enum" not in schema and "const" not in schema:
+        if schema.get("type") == "boolean":
+            names += ["true", "false"]
+        elif "enum" in schema or "const" in schema:
+            names += [_format_case(one) for one in schema.get("enum", [schema.get("const")])]
+        else:
             return None
-        names += [_format_case(one) for one in schema.get("enum", [schema.get("const")])]
     return names

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from copy import copy, deepcopy
 from itertools import count, zip_longest
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.start_workflow_request import IdempotencyStrategy, StartWorkflowRequest
@@ -192,8 +192,10 @@ class ConductorWorkflow:
         self._output_parameters[key] = value
         return self
 
-    def returns(self, **values: object) -> Self:
+    def returns(self, *unnamed: Never, **values: object) -> Self:
         """Set the output of the workflow by name: values, expressions or steps."""
+        if unnamed:
+            raise TypeError("the output of a workflow consists of named values: write returns(name=value)")
         return self.output_parameters(values)
 
     def variables(self, variables: dict[str, Any] | None) -> Self:
@@ -419,12 +421,16 @@ class ConductorWorkflow:
             request.idempotency_strategy = idempotency_strategy
         return self._server().execute_workflow(request, wait_until_task_ref, wait_for_seconds, request_id)
 
-    def __call__(self, **kwargs: Any) -> Any:
+    def __call__(self, *unnamed: Never, **kwargs: Any) -> Any:
         """Execute the workflow with the arguments as its input.
 
         Inside the `with` block of another workflow, add this workflow to it as a sub-workflow instead. The same happens
         if an argument refers to a step or an input of another workflow.
         """
+        if unnamed:
+            names = self._input_parameters or ["name"]
+            example = ", ".join(f"{name}=..." for name in names)
+            raise TypeError(f"the inputs of workflow {self.name!r} are passed by name, as in {example}")
         if "task_ref_name" in kwargs or makes_step((), kwargs):
             from conductor.client.workflow.sub_workflow_step import make_sub_workflow_step
 
@@ -459,6 +465,7 @@ class ConductorWorkflow:
         workers: Iterable[Any] | None = None,
         workflows: Iterable[ConductorWorkflow] = (),
         timeout_s: float = 60.0,
+        **unknown: Never,
     ) -> Any:
         """Run the workflow in this process, on a coordinator in memory. Return its output.
 
@@ -470,6 +477,7 @@ class ConductorWorkflow:
             workers: The workers to use instead of the decorated ones.
             workflows: Workflows that this one starts by name.
             timeout_s: The longest time that the workflow may take.
+            **unknown: Nothing else: the error shows how inputs are passed.
 
         Raises:
             WorkflowError: The input does not match the declared inputs, or a step has no worker.
@@ -481,6 +489,11 @@ class ConductorWorkflow:
         """
         from conductor.local.workflow_runner import run_here
 
+        if unknown:
+            raise TypeError(
+                f"run has no parameter {next(iter(unknown))!r}: it takes the input as a dict, as in "
+                'run({"name": "Ada"}), and the options workers, workflows and timeout_s'
+            )
         output = run_here(self, workflow_input, workers=workers, workflows=workflows, timeout_s=timeout_s)
         return output if self._output_type is None else self._output_type.read(output)
 
@@ -488,7 +501,8 @@ class ConductorWorkflow:
         if self._executor is None:
             raise RuntimeError(
                 f"workflow {self.name!r} has no executor and so no server: pass one, "
-                f"ConductorWorkflow(clients.get_workflow_executor(), {self.name!r})"
+                f"ConductorWorkflow(clients.get_workflow_executor(), {self.name!r}), or run the workflow in this "
+                "process with run({...})"
             )
         return self._executor
 

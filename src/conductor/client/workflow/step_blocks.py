@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from conductor.client.workflow.authoring_errors import WorkflowError
 from conductor.client.workflow.reference import open_blocks
@@ -13,6 +15,8 @@ from conductor.client.workflow.reference import open_blocks
 if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: For each step name, the last workflow with such a step. An error about a step of another workflow names it.
 step_owners: dict[str, str] = {}
@@ -69,3 +73,34 @@ def get_innermost_block(what: str) -> StepBlock:
     if not blocks:
         raise WorkflowError(f"{what} must be inside a `with workflow:` block")
     return blocks[-1]
+
+
+class WithStatement(AbstractContextManager[T]):
+    """The manager of a `with` statement. Using it in a `for` statement raises TypeError with the correct form."""
+
+    def __init__(self, name: str, manager: AbstractContextManager[T]) -> None:
+        self._name = name
+        self._manager = manager
+
+    def __enter__(self) -> T:
+        return self._manager.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return self._manager.__exit__(kind, error, traceback)
+
+    def __iter__(self) -> NoReturn:
+        name = self._name
+        raise TypeError(f"`for` cannot use {name}(...), which is a block: write `with {name}(...) as ...:`")
+
+
+def with_statement(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
+    """Make a `with` statement of a generator function, as `contextlib.contextmanager` does."""
+    make = contextmanager(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[T]:
+        return WithStatement(function.__name__, make(*args, **kwargs))
+
+    return call

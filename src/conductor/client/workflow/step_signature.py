@@ -16,6 +16,8 @@ from conductor.client.worker.parameters import list_parameters
 from conductor.client.worker.signature import read_signature
 from conductor.client.workflow.authoring_errors import WorkflowError, suggest_name
 from conductor.client.workflow.reference import Reference, contains_reference, make_reference
+from conductor.client.workflow.task.task import TaskInterface
+from conductor.client.workflow.task.task_type import TaskType
 from conductor.client.workflow.value_type import ValueType
 
 
@@ -137,6 +139,9 @@ def to_json_value(value: object) -> Any:
 
 
 def _convert_object(value: object) -> Any:
+    if isinstance(value, TaskInterface):
+        part = "its `iteration`, `item` or `index`" if value.task_type is TaskType.DO_WHILE else "a field of its output"
+        raise TypeError(f"step {value.task_reference_name!r} is not a value: pass {part}")
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     return plain_text(value)
