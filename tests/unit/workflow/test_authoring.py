@@ -89,6 +89,24 @@ class TestSteps:
         w >> price >> charge(order_id="A", amount=price.total)
         assert tasks_of(w)[1]["inputParameters"] == {"order_id": "A", "amount": "${quote.output.total}"}
 
+    def test_a_step_below_the_block_of_its_inputs_is_named_u4_76(self) -> None:
+        with workflow("w") as w:
+            price = quote("x")
+        sent = notify(to=price.name)
+        with pytest.warns(
+            UserWarning, match=r"step 'notify' uses the result of 'quote', .* of workflow 'w'.*: indent"
+        ) as seen:
+            assert len(tasks_of(w)) == 1
+        assert seen[0].filename == __file__
+        del sent
+
+    def test_a_step_that_is_added_below_the_block_is_not_named_u4_76(self, recwarn: pytest.WarningsRecorder) -> None:
+        with workflow("w") as w:
+            price = quote("x")
+        w >> notify(to=price.name) >> [label(price.name), charge("A", price.total)]
+        assert [task["name"] for task in tasks_of(w)] == ["quote", "notify", "forked_1"]
+        assert not recwarn.list
+
     def test_steps_are_plain_calls_outside_of_workflows(self) -> None:
         assert quote("x").total == 10.0
         assert inspect.iscoroutine(pending := charge("A", 1.0))

@@ -18,7 +18,7 @@ from conductor.client.workflow.declared_types import DeclaredInputs, DeclaredTyp
 from conductor.client.workflow.each_step import EachTask
 from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
 from conductor.client.workflow.reference import make_reference, makes_step, open_blocks, to_plain_value
-from conductor.client.workflow.step_blocks import StepBlock
+from conductor.client.workflow.step_blocks import StepBlock, unused_steps
 from conductor.client.workflow.task.fork_task import ForkTask
 from conductor.client.workflow.task.join_task import JoinTask
 from conductor.client.workflow.task.sub_workflow_task import InlineSubWorkflowTask
@@ -29,7 +29,7 @@ from conductor.client.workflow.task.task import (
 )
 from conductor.client.workflow.task.timeout_policy import TimeoutPolicy
 from conductor.client.workflow.worker_step import TypedStep
-from conductor.client.workflow.workflow_checks import check_workflow, list_input_problems
+from conductor.client.workflow.workflow_checks import check_workflow, list_input_problems, warn_about_steps_outside
 from conductor.client.workflow.workflow_cron import Cron
 
 __all__ = ["ConductorWorkflow", "InlineSubWorkflowTask"]
@@ -229,6 +229,7 @@ class ConductorWorkflow:
         if isinstance(task, list):
             branches = [branch if isinstance(branch, list) else [branch] for branch in task]
             steps = [_check_step(step) for branch in branches for step in branch]
+            _mark_used(steps)
             if not steps:
                 raise ValueError("a list after >> is a fork: it needs at least one step")
             return self._append(ForkTask(self._make_unused_name("forked"), branches))
@@ -241,7 +242,8 @@ class ConductorWorkflow:
     def add(self, task: Any) -> Self:
         """Add a step, or a list of steps in order."""
         for step in task if isinstance(task, list) else [task]:
-            self._append(deepcopy(_check_step(step)))
+            _mark_used([_check_step(step)])
+            self._append(deepcopy(step))
         return self
 
     def _append(self, step: Any) -> Self:
@@ -280,6 +282,7 @@ class ConductorWorkflow:
 
     def to_workflow_def(self) -> WorkflowDef:
         """Return the definition as the server expects it."""
+        warn_about_steps_outside(self)
         numbers = _numbers.set(count(1))
         try:
             tasks = _add_joins(get_task_interface_list_as_workflow_task_list(*self._tasks))
@@ -513,6 +516,11 @@ def _all_steps(steps: list[Any]) -> Iterator[TaskInterface]:
             yield step
             for inner in step._inside():
                 yield from _all_steps(inner)
+
+
+def _mark_used(steps: list[Any]) -> None:
+    for step in _all_steps(steps):
+        unused_steps.pop(step, None)
 
 
 def _check_step(step: Any) -> Any:

@@ -8,6 +8,7 @@ from functools import wraps
 from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from conductor.client.workflow.authoring_errors import WorkflowError
 from conductor.client.workflow.reference import open_blocks
@@ -20,6 +21,8 @@ T = TypeVar("T")
 
 #: For each step name, the last workflow with such a step. An error about a step of another workflow names it.
 step_owners: dict[str, str] = {}
+#: The steps that were made outside every block and are not yet part of a workflow, with file and line of the call.
+unused_steps: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
 
 
 class StepBlock:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from conductor.client.workflow.no_value import NoValue, make_no_value_error, reject
 from conductor.client.workflow.reference import Reference, open_blocks
+from conductor.client.workflow.step_blocks import unused_steps
 from conductor.client.workflow.step_signature import LazySignature, StepSignature, name_arguments
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.client.workflow.task.task import TaskInterface
@@ -151,4 +153,7 @@ def make_worker_step(
         step._typed = True
     if block is not None:
         block.append(step)
+    elif typed:
+        caller = sys._getframe(2)  # the caller of the decorated function
+        unused_steps[step] = caller.f_code.co_filename, caller.f_lineno
     return step

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from conductor.client.workflow.authoring_errors import UnknownOutput, WorkflowError, suggest_name
 from conductor.client.workflow.each_step import EachTask, list_steps
 from conductor.client.workflow.reference import to_plain_value
-from conductor.client.workflow.step_blocks import step_owners
+from conductor.client.workflow.step_blocks import step_owners, unused_steps
 
 if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
@@ -52,6 +53,23 @@ def check_workflow(workflow: ConductorWorkflow) -> None:
     for problem in list_input_problems(workflow):
         raise WorkflowError(problem)
     _check_output(workflow)
+
+
+def warn_about_steps_outside(workflow: ConductorWorkflow) -> None:
+    """Warn about calls of workers below the block that use results of its steps: they are not part of the workflow."""
+    for step, (file, line) in list(unused_steps.items()):
+        texts = _list_strings(to_plain_value(step._input_parameters))
+        used = [name for text in texts for name in _STEP_REFERENCE.findall(text)]
+        names = [name for name in used if step_owners.get(name) == workflow.name]
+        if names:
+            del unused_steps[step]
+            warnings.warn_explicit(
+                f"step {step._describe()} uses the result of {names[0]!r}, but is called outside the `with` block of "
+                f"workflow {workflow.name!r}, which therefore does not contain it: indent the call",
+                UserWarning,
+                file,
+                line,
+            )
 
 
 def _check_blocks_of_elements(workflow: ConductorWorkflow) -> None:
