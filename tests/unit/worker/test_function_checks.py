@@ -77,7 +77,7 @@ class Greeter:
     ("function", "message"),
     [
         (one_without_annotation, "single parameter 'name' without an annotation, so it receives the whole Task"),
-        (lambda a: {"a": a}, "single parameter 'a' without an annotation"),
+        (lambda a: {"a": a}, "single parameter 'a' without an annotation.*: write a `def` that annotates it with"),
         (mutable_default, r"mutable default \[\] for 'seen'.*share: use None"),
         (star_args, r"takes \*rest, which stays empty"),
         (hides_the_signature(add), r"takes \(\*args, \*\*kwargs\).*functools.wraps"),

@@ -6,6 +6,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from conductor.client.worker.parameters import list_parameters, unwrap
@@ -42,7 +43,7 @@ def check_function(task_name: str, function: Callable[..., Any]) -> None:
         )
     if _is_child():
         return  # a worker process imports the module again, and the main process has warned already
-    for problem in _find_problems(task_name, function, parameters):
+    for problem in _find_problems(task_name, function, inner, parameters):
         warnings.warn(f"{owner} {problem}", WorkerWarning, stacklevel=3)
 
 
@@ -58,7 +59,9 @@ def _is_method(function: Callable[..., Any], parameters: list[inspect.Parameter]
     return scope != "<locals>" and bool(parameters) and parameters[0].name in ("self", "cls")
 
 
-def _find_problems(task_name: str, function: Callable[..., Any], parameters: list[inspect.Parameter]) -> Iterator[str]:
+def _find_problems(
+    task_name: str, function: Callable[..., Any], inner: FunctionType, parameters: list[inspect.Parameter]
+) -> Iterator[str]:
     kinds = [parameter.kind for parameter in parameters]
     if kinds == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD] and not hasattr(
         function, "__wrapped__"
@@ -87,9 +90,10 @@ def _find_problems(task_name: str, function: Callable[..., Any], parameters: lis
             )
     if len(parameters) == 1 and _receives_task_by_surprise(parameters[0]):
         name = parameters[0].name
+        form = "write a `def` that annotates it" if inner.__name__ == "<lambda>" else "annotate it"
         yield (
-            f"has the single parameter {name!r} without an annotation, so it receives the whole Task: annotate it with "
-            f"its type for the input {name!r}, or with Task"
+            f"has the single parameter {name!r} without an annotation, so it receives the whole Task: {form} with its "
+            f"type for the input {name!r}, or with Task"
         )
 
 
