@@ -80,6 +80,24 @@ class TestConstruction:
         with pytest.raises(TypeError, match=r"no option 'thread_cont'; did you mean 'thread_count'\?"):
             take(thread_cont=3)
 
+    @pytest.mark.parametrize(
+        ("option", "meant"),
+        [
+            ("timeout", "timeout_s"),
+            ("timeout_seconds", "timeout_s"),
+            ("retry_delay", "retry_delay_s"),
+            ("retry_delay_seconds", "retry_delay_s"),
+            ("retry_count", "retries"),
+            ("max_retries", "retries"),
+        ],
+    )
+    def test_the_options_of_the_task_definition_are_offered_too(self, option: str, meant: str) -> None:
+        wrong: Any = {option: 5}
+        with pytest.raises(
+            TypeError, match=rf"no option '{option}'; did you mean '{meant}'\?.* retries, retry_delay_s,"
+        ):
+            worker_task("job", **wrong)
+
     def test_an_unknown_attribute_is_an_attribute_error(self) -> None:
         with pytest.raises(AttributeError, match="nonsense"):
             getattr(Worker("job"), "nonsense")  # noqa: B009

@@ -40,6 +40,9 @@ ExecuteTaskFunction = Callable[..., Any]
 #: The options that can be set in code.
 CODE_OPTIONS = frozenset(name for name, row in OPTIONS.items() if row.per_worker)
 
+#: The options that become the task definition.
+TASK_DEF_OPTIONS = frozenset({"retries", "retry_delay_s", "backoff", "timeout_s", "task_def"})
+
 
 class KeywordOptions(TypedDict, total=False):
     """The options that `worker_task` and `Worker` take by keyword only, for editors and type checkers."""
@@ -67,7 +70,8 @@ def takes_options(function: Callable[P, R]) -> Callable[P, R]:
     def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
         for name in kwargs:
             if name not in names:
-                raise TypeError(f"a worker has {describe_unknown_option(name, OPTIONS.keys() & names)}")
+                offered = (OPTIONS.keys() | TASK_DEF_OPTIONS) & names
+                raise TypeError(f"a worker has {describe_unknown_option(name, offered)}")
         return function(*args, **kwargs)
 
     check_and_call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

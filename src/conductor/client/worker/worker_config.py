@@ -193,10 +193,20 @@ def find_option(name: str) -> Option:
     return _BY_NAME_OR_ALIAS[name]
 
 
+#: Fields of TaskDef, which is where the options of the same meaning have longer names.
+_FIELDS_OF_TASK_DEF = {
+    "retry_count": "retries",
+    "retry_delay_seconds": "retry_delay_s",
+    "retry_logic": "backoff",
+    "timeout_seconds": "timeout_s",
+}
+
+
 def describe_unknown_option(name: str, allowed: Iterable[str]) -> str:
     """Return the message about an unknown option, with the most similar name."""
     names = sorted(allowed)
-    meant = find_nearest(name, names)
+    field = _FIELDS_OF_TASK_DEF.get(name)
+    meant = field if field in names else find_nearest(name, names)
     advice = f"did you mean '{meant}'? The" if meant else "the"
     return f"no option '{name}'; {advice} options are {', '.join(names)}"
 
