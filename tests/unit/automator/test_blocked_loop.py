@@ -91,3 +91,20 @@ def test_the_program_that_started_the_loop_does_not_block_it_u4_39() -> None:
         return [frame.name for frame in LoopGuard()._find_user_frames()]
 
     assert asyncio.run(look())[:1] == ["look"], "no frame of pytest, and not the function of this test"
+
+
+def test_a_block_of_little_more_than_the_limit_is_found_u4_39(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check that begins within the block finds it, so the pause before a check is time in which a block is missed."""
+    pauses: list[float] = []
+
+    async def sleep(delay_s: float) -> None:
+        pauses.append(delay_s)
+        raise asyncio.CancelledError
+
+    async def watch() -> None:
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        await LoopGuard().run(lambda: True)
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(watch())
+    assert pauses[0] <= blocked_loop.BLOCKED_LOOP_S / 4

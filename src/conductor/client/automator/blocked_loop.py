@@ -43,7 +43,8 @@ class LoopGuard:
         """
         is_blocked = False
         while True:
-            await asyncio.sleep(BLOCKED_LOOP_S / 2)
+            # A block is found if one check lies within it, so a pause between two checks must be short.
+            await asyncio.sleep(BLOCKED_LOOP_S / LOOKS)
             if not needed():
                 continue
             was_blocked, is_blocked = is_blocked, not await self._answers()
