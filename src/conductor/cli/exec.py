@@ -23,6 +23,7 @@ from conductor.client.configuration.option import ConfigurationError
 from conductor.client.context.task_context import TaskContext
 from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
 from conductor.client.http.models.task import Task
+from conductor.client.worker import signature
 from conductor.client.worker.outcome import TaskOutcome
 from conductor.client.worker.worker import Worker
 from conductor.common.clock import SYSTEM_CLOCK
@@ -51,7 +52,8 @@ def exec_task(
 
     The exit status is 1 if the task fails.
     """
-    logging.basicConfig(level=logging.CRITICAL)
+    logging.basicConfig(level=logging.CRITICAL, format="%(levelname)s: %(message)s")
+    logging.getLogger(signature.__name__).setLevel(logging.WARNING)  # names that are missing in --input
     worker = _worker_for(task, find_workers(modules, show_traceback=show_traceback))
     outcome = run_event_loop(_execute(worker, task, _read(task_input)))
     report = {**outcome.result.to_dict(), "outputData": json.loads(outcome.output)}

@@ -37,6 +37,11 @@ def test_the_result_the_logs_and_the_report_are_shown(cli: Any, sums: Path) -> N
     assert "\x1b" not in ran.out
 
 
+def test_a_misspelt_input_is_warned_about_u4_31(cli: Any, sums: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert cli("exec", "exec_sum", "sums", "--input", '{"lfet": 2}').status == 1
+    assert "'left' was not given and became None; the input has 'lfet'" in caplog.text
+
+
 def test_exec_writes_json_for_programs(cli: Any, sums: Path) -> None:
     (sums / "input.json").write_text('{"left": 2, "right": 3}')
     ran = cli("exec", "exec_sum", "sums", "--input", "@input.json", "--json")

@@ -9,6 +9,7 @@ import pytest
 
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_result import TaskResult
+from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.client.worker.worker import Worker
 
 
@@ -103,3 +104,22 @@ def test_null_for_a_parameter_without_annotation_is_given(caplog: pytest.LogCapt
 def test_the_note_lists_the_names_that_were_given_u4_31() -> None:
     reason = execute(add, {"amuont": 3}).reason_for_incompletion or ""
     assert "'amount' was not given and became None; the input has 'amuont'. Correct the name" in reason
+
+
+def test_the_log_names_what_was_given_u4_31(caplog: pytest.LogCaptureFixture) -> None:
+    execute(shown, {"amuont": 3})
+    (warning,) = caplog.messages
+    assert "worker='charge'; 'amount' was not given and became None; the input has 'amuont'. Correct" in warning
+
+
+def test_an_expression_without_a_value_is_named_u4_31() -> None:
+    step = WorkflowTask(name="charge", input_parameters={"name": "${workflow.secrets.NAME}"})
+    task = Task(task_id="t", task_def_name="charge", input_data={"name": None}, workflow_task=step)
+    reason = Worker("charge", upper).execute(task).reason_for_incompletion or ""
+    assert "'name' became None, because ${workflow.secrets.NAME} has no value. Correct the expression, or" in reason
+    assert "was not given" not in reason
+
+
+def test_null_in_the_input_is_not_called_absent_u4_31() -> None:
+    reason = execute(upper, {"name": None}).reason_for_incompletion or ""
+    assert "'name' is null in the input and became None. Pass a value, or give the parameter a default" in reason

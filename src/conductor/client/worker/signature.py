@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _MISSING = "missing input: "
-_REMEDY = "Give the parameter a default, or reject such tasks with strict_schema=True"
+_REMEDY = "or give the parameter a default; strict_schema=True rejects such tasks"
 #: The number of names of the input that a message lists.
 MAX_NAMES_LISTED = 10
 _cache: weakref.WeakKeyDictionary[Any, Signature] = weakref.WeakKeyDictionary()
@@ -130,7 +130,7 @@ class Signature:
         missing = [] if strict else self._find_missing(task.input_data)
         if not missing:
             return function(*args, **kwargs)
-        self._warn_once(missing, task.task_def_name)
+        self._warn_once(missing, task)
         try:
             value = function(*args, **kwargs)
         except (TypeError, AttributeError) as error:
@@ -147,15 +147,14 @@ class Signature:
             and not (isinstance(field.converter, RawConverter) and field.wire_name in given)
         ]
 
-    def _warn_once(self, missing: Sequence[str], worker_name: str) -> None:
+    def _warn_once(self, missing: Sequence[str], task: Task) -> None:
         for name in missing:
-            if (worker_name, name) not in self._warned:
-                self._warned.add((worker_name, name))
+            if (task.task_def_name, name) not in self._warned:
+                self._warned.add((task.task_def_name, name))
                 logger.warning(
-                    "Task without a required input: worker='%s' parameter='%s'; the parameter is None. %s",
-                    worker_name,
-                    name,
-                    _REMEDY,
+                    "Task without a required input: worker='%s'; %s",
+                    task.task_def_name,
+                    _describe_missing([name], task),
                 )
 
     @property
@@ -239,12 +238,28 @@ def list_missing_inputs(error: BaseException) -> list[str]:
 
 
 def _add_note(error: Exception, missing: Sequence[str], task: Task) -> None:
-    names = " and ".join(f"'{name}'" for name in missing)
-    given = ", ".join(f"'{name}'" for name in list(task.input_data)[:MAX_NAMES_LISTED]) or "nothing"
-    error.add_note(
-        f"{_MISSING}{names} {'was' if len(missing) == 1 else 'were'} not given and became None; the input has {given}. "
-        f"Correct the name, or give the parameter a default; strict_schema=True rejects such tasks"
-    )
+    error.add_note(_MISSING + _describe_missing(missing, task))
+
+
+def _describe_missing(missing: Sequence[str], task: Task) -> str:
+    """Return why parameters have no value: the input has no such name, or an expression of the step is null."""
+    sentences = []
+    absent = [name for name in missing if name not in task.input_data]
+    if absent:
+        names = " and ".join(f"'{name}'" for name in absent)
+        given = ", ".join(f"'{name}'" for name in list(task.input_data)[:MAX_NAMES_LISTED]) or "nothing"
+        verb = "was" if len(absent) == 1 else "were"
+        sentences.append(f"{names} {verb} not given and became None; the input has {given}. Correct the name")
+    step = task.workflow_task
+    expressions = (step.input_parameters if step is not None else None) or {}
+    for name in missing:
+        if name not in absent:
+            text = expressions.get(name)
+            if isinstance(text, str) and "${" in text:
+                sentences.append(f"'{name}' became None, because {text} has no value. Correct the expression")
+            else:
+                sentences.append(f"'{name}' is null in the input and became None. Pass a value")
+    return ". ".join(sentences) + f", {_REMEDY}"
 
 
 async def _await_with_note(value: Awaitable[Any], missing: Sequence[str], task: Task) -> Any:
