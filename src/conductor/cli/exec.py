@@ -12,7 +12,7 @@ import typer
 
 from conductor.cli.console import print_line
 from conductor.cli.discovery import Modules, Traceback, find_workers
-from conductor.cli.support import UserError
+from conductor.cli.support import JSON_EXAMPLE, UserError
 from conductor.client.automator.executor import Executor
 from conductor.client.automator.polled_tasks import Grant
 from conductor.client.automator.running_task import RunningTask
@@ -78,7 +78,7 @@ def _read(text: str) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"--input: {text[1:]} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise UserError(f"--input is not JSON: {error}") from None
+        raise UserError(f"--input is not JSON: {error}; write for example {JSON_EXAMPLE}") from None
     if not isinstance(value, dict):
         raise UserError("--input must be a JSON object: the names of parameters and their values")
     return value

@@ -17,6 +17,7 @@ from conductor.cli.support import (
     call_server,
     examples,
     import_coordinator,
+    suggest,
     to_one_line,
 )
 from conductor.cli.times import format_time, parse_duration
@@ -44,7 +45,8 @@ Database = Annotated[
     Path | None,
     typer.Option(help="SQLite file of a stopped coordinator, to manage its keys without a server.", show_default=False),
 ]
-ROLES = "viewer, worker, starter, operator, admin or metrics"
+ROLE_NAMES = ("viewer", "worker", "starter", "operator", "admin", "metrics")
+ROLES = f"{', '.join(ROLE_NAMES[:-1])} or {ROLE_NAMES[-1]}"
 
 
 @examples(
@@ -77,6 +79,9 @@ def create(
     With --database, the command writes to the file of a stopped coordinator, for
     example to create the first key before the coordinator is reachable.
     """
+    for one in role:
+        if one not in ROLE_NAMES:
+            raise UserError(f"there is no role {one!r}{suggest(one, ROLE_NAMES)}")
     body: JsonObject = {"name": name, "roles": role, **({"taskTypes": task_type} if task_type else {})}
     if database is None:
         created = _call(url, "POST", "/keys", body)

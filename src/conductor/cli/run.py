@@ -13,8 +13,9 @@ import typer
 
 from conductor.cli.console import print_line, silence_logger
 from conductor.cli.discovery import Modules, Traceback, find_workers
-from conductor.cli.server_kind import describe_error, identify_server
+from conductor.cli.server_kind import describe_error, identify_server, is_unknown_route
 from conductor.cli.support import (
+    START_A_SERVER,
     LogFormat,
     LogLevel,
     Url,
@@ -29,6 +30,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.option import ConfigurationError
 from conductor.client.configuration.settings.metrics_settings import MetricsPortError, MetricsSettings
 from conductor.client.http.async_rest import ConductorError
+from conductor.client.http.errors import TransportError
 from conductor.client.worker.dependencies import DependencyError
 from conductor.client.worker.resources import StartError
 from conductor.client.worker.worker import Worker, get_code_options
@@ -86,10 +88,10 @@ def run(
     configuration.apply_logging_config()
     if asyncio:
         tracing.set_up(configuration.tracing)
-    server, is_coordinator = _server(url)
+    server, hint = _server(url)
     print_line(f"Server {configuration.shown_host}: {server}. Starting {_list_workers(workers)}")
-    if is_coordinator:
-        print_line(f"Web UI: {web_ui_address(configuration.shown_host)}  `conductor-worker doctor` finds problems.")
+    if hint:
+        print_line(hint)
     # Ctrl-C acts as SIGTERM, which the handlers process. Workers take tasks before their handler waits for signals, so
     # a SIGTERM in between is deferred instead of killing the process with running tasks.
     with (
@@ -110,23 +112,28 @@ def leave_out_start_lines(configuration: Configuration) -> None:
         configuration.logs_worker_options = False
 
 
-def _server(url: str | None) -> tuple[str, bool]:
-    """Describe the server, and return whether it is a coordinator. Use a separate Configuration, because that of the
-    workers belongs to another event loop.
+def _server(url: str | None) -> tuple[str, str | None]:
+    """Describe the server, and return a hint about it. Use a separate Configuration, because that of the workers
+    belongs to another event loop.
     """
 
-    async def ask() -> tuple[str, bool]:
+    async def ask() -> tuple[str, str | None]:
         async with aio.timeout(SERVER_WITHIN_S):
-            server = await identify_server(make_configuration(url))
-            return str(server), server.is_coordinator
+            configuration = make_configuration(url)
+            server = await identify_server(configuration)
+            web_ui = f"Web UI: {web_ui_address(configuration.shown_host)}  `conductor-worker doctor` finds problems."
+            return str(server), web_ui if server.is_coordinator else None
 
     try:
         with silence_logger("conductor.client.http.access_token"):
             return run_event_loop(ask())
     except ConductorError as error:
-        return f"cannot be used yet ({describe_error(error)}); the workers keep trying", False
+        hint = f"{START_A_SERVER}." if isinstance(error, TransportError) else None
+        if is_unknown_route(error):
+            hint = "Check the path of the URL, which is /api on most servers."
+        return f"cannot be used yet ({describe_error(error)}); the workers keep trying", hint
     except TimeoutError:
-        return f"has not answered within {SERVER_WITHIN_S:.0f} s; the workers keep trying", False
+        return f"has not answered within {SERVER_WITHIN_S:.0f} s; the workers keep trying", f"{START_A_SERVER}."
 
 
 def _list_workers(workers: Iterable[Worker]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import ConductorError
-from conductor.client.http.errors import AuthorizationException
+from conductor.client.http.errors import AuthorizationException, NotFoundException
 from conductor.protocol.wire import FEATURE_LEASES, FEATURES_HEADER
 
 if TYPE_CHECKING:
@@ -68,6 +68,11 @@ async def identify_server(configuration: Configuration) -> ServerKind:
         except ConductorError:
             version = "unknown"
     return ServerKind(kind, version)
+
+
+def is_unknown_route(error: BaseException) -> bool:
+    """Return whether the server has no such route, which a wrong path in its URL causes."""
+    return isinstance(error, NotFoundException) and (error.reason or "").startswith("No static resource ")
 
 
 def describe_error(error: BaseException) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conductor.client.configuration.configuration import Configuration
     from conductor.client.configuration.settings.metrics_settings import MetricsSettings
     from conductor.client.http.async_api_client import AsyncApiClient
-    from conductor.client.http.errors import TransportError
+    from conductor.client.http.errors import AuthorizationException, TransportError
     from conductor.coordinator import Coordinator
 
 T = TypeVar("T")
@@ -30,6 +30,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: The server of commands without --url, as `serve` and `dev` print it.
 DEFAULT_SERVER = "http://127.0.0.1:8080/api"
+#: A JSON object as an argument of a shell.
+JSON_EXAMPLE = """'{"name": "Ada", "count": 2}'"""
+#: What to do if no server answers.
+START_A_SERVER = "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL or --url"
 #: The other distribution that is imported as `conductor`.
 OTHER_PACKAGE = "conductor-python"
 
@@ -112,7 +116,7 @@ def parse_json_object(text: str, option: str) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"{option} {text}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{option} is not JSON: {error}") from None
+        raise UserError(f"{option} is not JSON: {error}; write for example {JSON_EXAMPLE}") from None
     if not isinstance(value, dict):
         raise UserError(f"{option} must be a JSON object, not {text if len(text) <= 100 else text[:99] + '…'}")
     return value
@@ -121,7 +125,7 @@ def parse_json_object(text: str, option: str) -> dict[str, Any]:
 def call_server(url: str | None, call: Callable[[AsyncApiClient], Awaitable[T]]) -> T:
     """Call a server and return the result. Raise UserError if it rejects the call or cannot be reached."""
     from conductor.cli.console import silence_logger
-    from conductor.cli.server_kind import describe_error
+    from conductor.cli.server_kind import describe_error, is_unknown_route
     from conductor.client.http.async_api_client import AsyncApiClient
     from conductor.client.http.errors import ApiException, AuthorizationException, ConductorError, TransportError
 
@@ -138,19 +142,31 @@ def call_server(url: str | None, call: Callable[[AsyncApiClient], Awaitable[T]])
         with silence_logger("conductor.client.http.access_token"):
             return asyncio.run(run())
     except AuthorizationException as error:
-        raise UserError(
-            f"{configuration.shown_host} rejected the request: {error.reason or error}. "
-            "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, or use a key with this permission"
-        ) from None
+        raise _make_rejection_error(configuration, error) from None
     except ApiException as error:
         strange = (
             f"{configuration.shown_host} answers, but not as Conductor does: {describe_error(error)}. Is the URL right?"
         )
-        raise UserError(error.reason or strange) from None
+        raise UserError(strange if is_unknown_route(error) else error.reason or strange) from None
     except TransportError as error:
         raise unreachable_error(configuration, error) from None
     except ConductorError as error:
         raise UserError(error) from None
+
+
+def _make_rejection_error(configuration: Configuration, error: AuthorizationException) -> UserError:
+    """Return the error for a request without a key, with a wrong key or with a key without the permission."""
+    host, settings = configuration.shown_host, configuration.authentication_settings
+    if settings is not None and (notes := getattr(error, "__notes__", ())):
+        reason = notes[-1].rpartition(" answered 401: ")[2]
+        return UserError(
+            f"{host} rejects the key {settings.key_id!r}: {reason}. Correct CONDUCTOR_AUTH_KEY and "
+            "CONDUCTOR_AUTH_SECRET"
+        )
+    advice = (
+        "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET" if settings is None else "Use a key with this permission"
+    )
+    return UserError(f"{host} rejected the request: {error.reason or error}. {advice}")
 
 
 async def find_web_ui(api: AsyncApiClient, path: str = "/") -> str | None:
@@ -189,10 +205,7 @@ def unreachable_error(configuration: Configuration, error: TransportError) -> Us
     """Return the error for a server that did not answer, with the remedy."""
     from conductor.cli.server_kind import describe_error
 
-    return UserError(
-        f"{configuration.shown_host} cannot be reached: {describe_error(error)}. "
-        "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL or --url"
-    )
+    return UserError(f"{configuration.shown_host} cannot be reached: {describe_error(error)}. {START_A_SERVER}")
 
 
 def make_configuration(url: str | None, **more: Any) -> Configuration:

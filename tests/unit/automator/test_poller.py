@@ -287,6 +287,17 @@ class TestRefusedPolls:
         assert lines(caplog, logging.ERROR) == [f"Authentication failed (failure count: {n})" for n in (1, 2, 3)]
         assert not any(record.exc_info for record in caplog.records)
 
+    async def test_the_reason_of_a_key_without_permission_is_logged_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        clock = FakeClock()
+        with ConductorStub(clock=clock) as stub:
+            stub.script("poll", *[Status(403, {"message": "key v1 has role viewer"})] * 3)
+            async with working(stub, Worker("job", nothing, **IMPATIENT), clock=clock):
+                await take_waits(clock, 3)
+        (warning,) = [line for line in lines(caplog, logging.WARNING) if line.startswith("The key may not poll")]
+        assert 'task_type=job error="key v1 has role viewer". Use a key that may' in warning
+
 
 class TestFailedPolls:
     BAD = [

@@ -61,7 +61,7 @@ def test_a_failure_is_status_1(cli: Any, sums: Path) -> None:
     ("arguments", "said"),
     [
         (["exec_other", "sums"], "no worker serves 'exec_other'; available workers: exec_sum, exec_fails"),
-        (["exec_sum", "sums", "--input", "{"], "--input is not JSON"),
+        (["exec_sum", "sums", "--input", "{"], """write for example '{"name": "Ada", "count": 2}'"""),
         (["exec_sum", "sums", "--input", "[]"], "must be a JSON object"),
         (["exec_sum", "sums", "--input", "@nothing"], "nothing cannot be read"),
     ],

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from conductor.cli.worker_readiness import PollRounds
-from conductor.testing import ConductorStub
+from conductor.testing import ConductorStub, Status
 from tests.unit.cli.program import CLI, CONSOLE_SCRIPT, DEADLINE_S, Program
 
 MODES = {"processes": [], "asyncio": ["--asyncio"]}
@@ -190,10 +190,21 @@ def test_a_server_that_is_away_is_said_in_the_first_line_and_ready_waits_for_it(
         first = program.line_with("")
         assert first.startswith(f"Server {server.url}: cannot be used yet (no connection")
         assert "the workers keep trying" in first
+        assert program.line_with("Start a server").endswith("or name one with CONDUCTOR_SERVER_URL or --url.")
         assert program.line_with("Polls fail").endswith("; the workers keep trying")
         with server:
             program.line_with("Ready: every worker has polled")
             assert "Ready" not in program.output.removesuffix("\n").rpartition("\n")[0]
+            program.send(signal.SIGTERM)
+            assert program.wait() == 0
+
+
+def test_a_wrong_path_in_the_url_is_said_in_the_second_line(place: Any) -> None:
+    with ConductorStub() as server:
+        server.script("poll", Status(404, {"message": "No static resource wrong/api/tasks."}), repeat=True)
+        with run(place, server) as program:
+            assert "404: No static resource wrong/api/tasks" in program.line_with("")
+            program.line_with("Check the path of the URL, which is /api on most servers")
             program.send(signal.SIGTERM)
             assert program.wait() == 0
 

@@ -244,7 +244,7 @@ class TestStartAndWait:
 
     def test_mistakes_of_workflow_start_are_one_line(self, cli: Any, client: Client) -> None:
         for arguments, said in (
-            (["start", "short", "--input", "{"], "--input is not JSON"),
+            (["start", "short", "--input", "{name: 5}"], """write for example '{"name": "Ada", "count": 2}'"""),
             (["start", "short", "--input", "[1]"], "--input must be a JSON object, not [1]"),
             (["start", "short", "--input", "@no.json"], "--input @no.json: No such file"),
             (["start", "absent"], "absent"),

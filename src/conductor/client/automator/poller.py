@@ -178,6 +178,12 @@ class Poller:
         self._events.emit(PollFailure, self._task_type, took_s * 1000, error)
         self.wait_s = self._rejected.next()
         logger.error("Authentication failed (failure count: %d)", self._rejected.count)
+        if error.status == 403 and self._rejected.count == 1:  # the reason of a 401 is logged with the access token
+            logger.warning(
+                'The key may not poll: task_type=%s error="%s". Use a key that may, or change its roles',
+                self._task_type,
+                error.reason or error,
+            )
 
     def _on_failed(self, error: Exception, took_s: float) -> None:
         self._events.emit(PollFailure, self._task_type, took_s * 1000, error)
