@@ -151,14 +151,16 @@ def run_here(
     definition = workflow.to_workflow_def()
     given = _read_input(workflow_input)
     check_input(definition, given)
-    selected = select_workers(definition.to_dict(), workers, start_all=workers is not None)
+    others = list_definitions(workflow, workflows)
+    selected = select_workers(
+        definition.to_dict(), workers, others=[one.to_dict() for one in others], start_all=workers is not None
+    )
     request = StartWorkflowRequest(
         name=definition.name,
         version=definition.version,
         input=given,
         workflow_def=definition,
     )
-    others = list_definitions(workflow, workflows)
     # Run on a background thread, because in a notebook the caller's thread already runs an event loop.
     execution = BackgroundEventLoop().run_coroutine(_run(request, selected, others, timeout_s))
     if not execution.is_successful():
@@ -181,31 +183,45 @@ def workers_by_task_type(workers: Iterable[AnyWorker] | None) -> dict[str, Worke
 
 
 def select_workers(
-    definition: Definition, workers: Iterable[AnyWorker] | None, *, start_all: bool
+    definition: Definition,
+    workers: Iterable[AnyWorker] | None,
+    *,
+    others: Iterable[Definition] = (),
+    start_all: bool,
 ) -> list[WorkerInterface]:
-    """Return the workers to start: those that a definition names, or all if it may start other tasks.
+    """Return the workers to start: those that the definitions name, or all if one of them may start other tasks.
 
     Args:
         definition: The workflow definition.
         workers: The available workers; None means the decorated workers of this process.
+        others: The definitions of workflows that this one may start.
         start_all: Return all workers in any case.
 
     Raises:
-        WorkflowError: Some task types have no worker; the message names them.
+        WorkflowError: Some task types of `definition` have no worker; the message names them.
     """
     from conductor.client.workflow.authoring_errors import WorkflowError
 
     known = workers_by_task_type(workers)
     tasks = list(_list_tasks(definition.get("tasks", ())))
-    needed = sorted({task["name"] for task in tasks if task.get("type", "SIMPLE") == "SIMPLE"})
-    missing = [name for name in needed if name not in known]
+    needed = _list_task_types(tasks)
+    missing = sorted(name for name in needed if name not in known)
     if missing:
         raise WorkflowError(
             f"no worker in this process serves {' and '.join(map(repr, missing))}: import its module, "
             "or pass workers=[...]"
         )
+    for other in others:
+        other_tasks = list(_list_tasks(other.get("tasks", ())))
+        needed |= _list_task_types(other_tasks) & known.keys()
+        tasks += [other, *other_tasks]
     start_all = start_all or any(map(starts_unnamed_tasks, [definition, *tasks]))
-    return list({id(known[name]): known[name] for name in (known if start_all else needed)}.values())
+    return list({id(known[name]): known[name] for name in (known if start_all else sorted(needed))}.values())
+
+
+def _list_task_types(tasks: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the task types that workers serve."""
+    return {task["name"] for task in tasks if task.get("type", "SIMPLE") == "SIMPLE"}
 
 
 def starts_unnamed_tasks(task: Mapping[str, Any]) -> bool:

@@ -283,16 +283,17 @@ class WorkflowBench:
             mocks: Replacements of tasks, by reference name or task type: an output, a function of the task's input,
                 an exception, or a list of these, one for each attempt. A sub-workflow is mocked by the name of its
                 step or of its workflow.
-            workflows: Workflows that this one starts by name.
+            workflows: Workflows that this one starts by name. Their tasks can be mocked, too.
             correlation_id: The correlation id of the workflow.
         """
         definition = workflow if isinstance(workflow, WorkflowDef) else workflow.to_workflow_def()
         given = to_json_value(dict(input or {}))
         check_input(definition, given)
         body = definition.to_dict()
-        _replace_mocked_sub_workflows(body, mocks or {})
+        others = [one.to_dict() for one in list_definitions(workflow, workflows)]
+        _replace_mocked_sub_workflows([body, *others], mocks or {})
         definition = WorkflowDef.from_dict(body)
-        selected = _select_workers_and_mocks(body, workers, mocks or {})
+        selected = _select_workers_and_mocks(body, others, workers, mocks or {})
         request = StartWorkflowRequest(
             name=definition.name,
             version=definition.version,
@@ -307,7 +308,7 @@ class WorkflowBench:
                 self._configuration,
                 selected,
                 request,
-                list_definitions(workflow, workflows),
+                [WorkflowDef.from_dict(one) for one in others],
                 default_task_def=TaskDef(),  # the server's defaults, so that tests and production retry alike
             )
         )
@@ -326,18 +327,21 @@ class WorkflowBench:
 
 
 def _select_workers_and_mocks(
-    definition: JsonObject, workers: Iterable[AnyWorker] | None, mocks: Mapping[str, Mock]
+    definition: JsonObject,
+    others: list[JsonObject],
+    workers: Iterable[AnyWorker] | None,
+    mocks: Mapping[str, Mock],
 ) -> list[Any]:
-    """Return the workers that a definition needs, wrapped by the mocks."""
+    """Return the workers that a definition and the workflows that it starts need, wrapped by the mocks."""
     known = workers_by_task_type(workers)
-    task_types = _task_types_by_reference(definition)
-    has_dynamic_tasks = _has_dynamic_tasks(definition)
+    task_types = _task_types_by_reference([*others, definition])  # `definition` has precedence
+    has_dynamic_tasks = _has_dynamic_tasks([definition, *others])
     names = {*task_types, *task_types.values(), *(known if has_dynamic_tasks else ())}
     unknown = [name for name in mocks if name not in names]
     if unknown and not has_dynamic_tasks:
         raise ValueError(
             f"mocks for {unknown}, which are neither reference names nor task types of the workflow; there are "
-            f"{sorted(names)}"
+            f"{sorted(names)}. If the workflow starts another workflow by name, pass workflows=[...]"
         )
     mocked = {name for ref, name in task_types.items() if ref in mocks or name in mocks}
     if has_dynamic_tasks:  # the definition does not name the task types that it starts
@@ -347,8 +351,14 @@ def _select_workers_and_mocks(
         if task_type in known or is_all_mocked:  # otherwise `select_workers` reports the missing worker
             worker = known.get(task_type)
             mock = _MockedWorker(worker, deepcopy(dict(mocks)))
-            known[task_type] = Worker(task_type, mock, task_def=getattr(worker, "task_def", None))
-    return select_workers(definition, list(known.values()), start_all=workers is not None)
+            known[task_type] = Worker(
+                task_type,
+                mock,
+                task_def=getattr(worker, "task_def", None),
+                register_task_def=getattr(worker, "register_task_def", None),
+                register_schema=False,
+            )
+    return select_workers(definition, list(known.values()), others=others, start_all=workers is not None)
 
 
 def _replace_mocked_sub_workflows(value: object, mocks: Mapping[str, Mock]) -> None:

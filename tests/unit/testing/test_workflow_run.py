@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from conductor import durable
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
+from conductor.client.worker.worker_task import worker_task
 from conductor.client.workflow import (
     ConductorWorkflow,
     WorkflowError,
@@ -180,6 +182,32 @@ def test_dynamic_tasks_and_registered_sub_workflows_run_and_are_mocked_u1_3(run_
     assert run_workflow(w, mocks={"delivery": {"label": "mocked"}}).output == {"chosen": "to x", "sent": "mocked"}
 
 
+def test_workflows_that_a_durable_step_calls_run_and_are_mocked(run_workflow: Any) -> None:
+    with workflow("delivery", inputs={"address": str}) as delivery:
+        delivery.returns(label=label(address=delivery.input("address")))
+
+    @worker_task("order_delivery")
+    async def order_delivery(address: str) -> str:
+        sent: str = (await durable.call("delivery", {"address": address}))["label"]
+        return sent
+
+    with workflow("w") as w:
+        w.returns(sent=step(order_delivery, "order")(address="x"))
+    assert w.run(workflows=[delivery]) == {"sent": "to x"}
+    assert run_workflow(w, workflows=[delivery]).output == {"sent": "to x"}
+    assert run_workflow(w, workflows=[delivery], mocks={"label": "mocked"}).output == {"sent": "mocked"}
+    with pytest.raises(ValueError, match=r"If the workflow starts another workflow by name, pass workflows=\[...\]"):
+        run_workflow(w, mocks={"label": "mocked"})
+
+
+def test_a_missing_worker_of_another_workflow_does_not_prevent_a_run(run_workflow: Any) -> None:
+    other = ConductorWorkflow(None, "other") >> SimpleTask("unknown", "u")
+    with workflow("w") as w:
+        w.returns(label=label("x"))
+    assert w.run(workflows=[other]) == {"label": "to x"}
+    assert run_workflow(w, workflows=[other]).output == {"label": "to x"}
+
+
 def test_a_time_out_names_the_queue_that_has_no_worker_u1_3() -> None:
     with workflow("w") as w:
         add(DynamicTask("nobody_does_this", "chosen"))
@@ -193,6 +221,20 @@ def test_a_mock_keeps_the_retries_of_its_worker_u1_4(run_workflow: Any) -> None:
     run = run_workflow(w, workers=[worker], mocks={"flaky": [ConnectionError("x"), {"n": 7}]})
     assert run.waiting == ["f"]
     assert run.skip(seconds=5).output == {"n": 7}
+
+
+def test_the_mock_of_a_worker_with_retries_gives_no_warning(
+    run_workflow: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @worker_task("bill", retries=2, retry_delay_s=5)
+    def bill() -> str:
+        return "paid"
+
+    with workflow("w") as w:
+        w.returns(bill=bill())
+    run = run_workflow(w, mocks={"bill": [ConnectionError("x"), "mocked"]})
+    assert run.skip(seconds=5).output == {"bill": "mocked"}
+    assert "task_def is not registered" not in caplog.text
 
 
 def test_a_step_is_retried_as_on_a_server_u2_20(run_workflow: Any) -> None:
