@@ -180,7 +180,10 @@ def call(
 
     Raises:
         CallFailed: The workflow did not complete. The message has its name and the reason of its innermost failure.
+        TypeError: `workflow` is not a name.
     """
+    if not isinstance(workflow, str):
+        raise TypeError(f"call takes the name of a workflow, not a {type(workflow).__name__}; pass its `name`")
     encoded = encode_result(dict(input or {}), name or workflow)
     if len(encoded) > MAX_STEP_BYTES:
         raise StepTooLarge(

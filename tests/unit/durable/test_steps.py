@@ -563,6 +563,11 @@ def test_a_program_waits_for_a_workflow_and_for_messages(run_workflow: Any, cond
     assert calls == [21]
 
 
+def test_a_call_of_a_workflow_object_asks_for_its_name() -> None:
+    with pytest.raises(TypeError, match="call takes the name of a workflow, not a ConductorWorkflow; pass its `name`"):
+        durable.call(one_task())  # type: ignore[arg-type, unused-coroutine]
+
+
 def test_a_failed_call_names_the_workflow_and_its_reason(run_workflow: Any, conductor_clients: Any) -> None:
     register_child(conductor_clients, "child", "child_task")
     conductor_clients.get_metadata_client().register_task_def(TaskDef(name="child_task", retry_count=0))
