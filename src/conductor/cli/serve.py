@@ -174,7 +174,7 @@ def serve(
         raise UserError(f"{error}{hint}") from None
     if replicate:
         warn_of_visible_password(replicate)
-    _serve(coordinator, "with authentication" if key else "without authentication")
+    _serve(coordinator)
     tracing.flush()
     return 0
 
@@ -196,13 +196,15 @@ def _set_up_logging(level: str | None, log_format: str | None) -> None:
     tracing.set_up(configuration.tracing)
 
 
-def _serve(coordinator: Coordinator, authentication: str) -> None:
+def _serve(coordinator: Coordinator) -> None:
     from conductor.coordinator.store.writer import StoreRefused
 
     def ready() -> None:
         notify_systemd("READY=1")
+        has_keys = coordinator.core is not None and coordinator.core.keys.are_required
         print_line(
-            f"Coordinator at {coordinator.url} {authentication}, database {coordinator.database}. Press Ctrl-C to stop."
+            f"Coordinator at {coordinator.url} {'with' if has_keys else 'without'} authentication, "
+            f"database {coordinator.database}. Press Ctrl-C to stop."
         )
         print_line(f"Web UI: {web_ui_address(coordinator.url)}")
 

@@ -88,6 +88,16 @@ def test_a_key_and_a_secret_turn_authentication_on(place: Any) -> None:
         assert ask(f"{url}/metadata/taskdefs", **token)[0] == 200
 
 
+def test_a_key_in_the_database_turns_authentication_on(place: Any) -> None:
+    create = [*CLI, "key", "create", "ada", "--role", "admin", "--database", "shop.db"]
+    with Program(create, place) as creation:
+        assert creation.wait() == 0
+    with serve(place, "--database", "shop.db") as server:
+        line = server.line_with(READY)
+        assert " with authentication" in line
+        assert ask(f"{url_in(line)}/metadata/taskdefs")[0] == 401
+
+
 def test_a_second_coordinator_on_the_same_file_is_refused(place: Any) -> None:
     with serve(place, "--database", "shop.db") as first:
         first.line_with(READY)
