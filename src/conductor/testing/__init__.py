@@ -40,9 +40,12 @@ if TYPE_CHECKING:
     from conductor.testing.fault_script import Pass as Pass
     from conductor.testing.fault_script import Reset as Reset
     from conductor.testing.fault_script import Status as Status
+    from conductor.testing.replay import WorkerKiller as WorkerKiller
     from conductor.testing.replay import check_replay as check_replay
     from conductor.testing.request import Request as Request
     from conductor.testing.stub import ConductorStub as ConductorStub
+    from conductor.testing.workflow_run import WorkflowBench as WorkflowBench
+    from conductor.testing.workflow_run import WorkflowRun as WorkflowRun
 
 #: The module that defines each public name.
 _HOMES = {
@@ -58,6 +61,9 @@ _HOMES = {
     "Request": "request",
     "Reset": "fault_script",
     "Status": "fault_script",
+    "WorkerKiller": "replay",
+    "WorkflowBench": "workflow_run",
+    "WorkflowRun": "workflow_run",
     "check_replay": "replay",
 }
 __all__ = list(_HOMES)

@@ -122,7 +122,10 @@ def test_a_backup_that_cannot_be_read_or_written_is_one_line(cli: Any, place: Pa
         ),
         (("a.db", "--database", "a.db", "--force"), "a.db is the database itself"),
         ((".", "--database", "a.db"), "is not a file"),
-        (("nowhere/copy.db", "--database", "a.db"), "cannot write nowhere/copy.db: No such file or directory"),
+        (
+            ("nowhere/copy.db", "--database", "a.db"),
+            "cannot write nowhere/copy.db: No such file or directory; create the directory or choose another file",
+        ),
         (("copy.db", "--database", "other.db"), "other.db is not the database of a coordinator"),
         (("copy.db", "--database", "taken.db"), "taken.db is not a usable database (file is not a database)"),
     ):

@@ -127,7 +127,7 @@ class TestFilesThatCannotBeServed:
 
     def test_a_directory_that_does_not_exist_a12(self, tmp_path: Path) -> None:
         said = refused(tmp_path / "nowhere" / "a.db")
-        assert "No such file or directory; choose a file that can be written" in said
+        assert "No such file or directory; create the directory or choose another file" in said
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root can read every file")
     def test_a_file_that_cannot_be_read_a12(self, good: Path, tmp_path: Path) -> None:

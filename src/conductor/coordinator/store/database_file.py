@@ -113,6 +113,8 @@ def _create_and_lock(database: str) -> int:
         file = os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         todo = "make room" if error.errno in NO_ROOM else "choose a file that can be written"
+        if error.errno == errno.ENOENT:
+            todo = "create the directory or choose another file"
         raise StoreRefused(f"cannot open {database}: {error.strerror}; {todo}") from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import logging
 import os
@@ -63,7 +64,8 @@ def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | No
     except sqlite3.Error as error:
         raise _refusal(database, copy, error) from error
     except OSError as error:
-        raise StoreRefused(f"cannot write {copy}: {error.strerror}; choose another file or make room") from error
+        todo = "create the directory" if error.errno == errno.ENOENT else "make room"
+        raise StoreRefused(f"cannot write {copy}: {error.strerror}; {todo} or choose another file") from error
     finally:
         _remove_side_files(unfinished)
         unfinished.unlink(missing_ok=True)
