@@ -35,9 +35,10 @@ from conductor.client.automator.task_runner_asyncio import TaskRunnerAsyncIO
 from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
 from conductor.client.event.task_runner_events import PollStarted, TaskExecutionCompleted, TaskUpdateFailure
 from conductor.client.http.models import SchemaDef, StartWorkflowRequest, Workflow, WorkflowDef, WorkflowTask
+from conductor.client.workflow import ConductorWorkflow
 from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.coordinator import Coordinator
-from conductor.testing import ConductorStub
+from conductor.testing import ConductorStub, WorkerKiller, WorkflowBench, WorkflowRun
 
 # -- the decorator keeps the function's type --------------------------------------------------------------------------
 
@@ -185,6 +186,14 @@ def uses_servers() -> None:
     with ConductorStub(leases=True) as stub:
         assert_type(stub.add_task("charge", {"n": 1}), str)
         assert_type(stub.wait_results(1), list[dict[str, Any]])
+
+
+def uses_fixtures(run_workflow: WorkflowBench, kill_worker: WorkerKiller, flow: ConductorWorkflow) -> None:
+    kill_worker.after_step(1)
+    run = run_workflow(flow, {"n": 1}, mocks={"charge": "R-1"})
+    assert_type(run, WorkflowRun)
+    assert_type(run.skip(days=1).waiting, list[str])
+    assert_type(run.failure_workflow, WorkflowRun)
 
 
 if __name__ == "__main__":
