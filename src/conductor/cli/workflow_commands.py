@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import shlex
 import time
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any
@@ -244,8 +246,14 @@ def _draw_report(found: WorkflowReport, workflow_id: str, *, clear: bool) -> Non
     if found.workflow.get("status") in TERMINAL_WORKFLOW_STATUSES:
         print_value("output", found.workflow.get("output"))
     for task in found.tasks:
-        if task.type in COMPLETED_BY_HAND and task.status not in TERMINAL_TASK_STATUSES:
+        if task.status in TERMINAL_TASK_STATUSES:
+            continue
+        if task.type in COMPLETED_BY_HAND:
             print_line(escape(f"conductor-worker task complete {workflow_id}:{task.ref} --output '{{}}'"))
+        for step in task.steps:
+            if step.kind == "MESSAGE" and step.waits is not None:
+                message = shlex.quote(json.dumps({"name": step.name}, ensure_ascii=False))
+                print_line(escape(f"conductor-worker workflow send {workflow_id} --message {message}"))
     if found.more_tasks:
         print_line(f"The workflow has more tasks; only {len(found.tasks):,} of them are drawn and counted.")
     for line in found.cannot_tell:

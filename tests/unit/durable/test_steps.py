@@ -643,6 +643,8 @@ def test_the_views_show_the_steps_and_what_they_wait_for(run_workflow: Any, coor
     assert "p: 3 durable steps" in shown
     assert "measure" in shown
     assert "waits for message approval" in shown
+    send = f"""conductor-worker workflow send {run.workflow_id} --message '{{"name": "approval"}}'"""
+    assert send in shown.splitlines()
 
 
 @pytest.mark.parametrize("is_async", [True, False])
