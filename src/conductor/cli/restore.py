@@ -97,7 +97,7 @@ def _print(found: Restored, target: Path) -> None:
         if newest
         else "none, because the database has no workflows"
     )
-    print_line(f"Newest change: {when}. Everything that the coordinator answered after it is lost.")
+    print_line(f"Newest change of a workflow: {when}. Later changes of workflows are lost.")
     if (lost := found.lost) is not None:
         print_line(
             f"Compared with the previous database: {lost.started_workflows} started workflows are gone, "
