@@ -23,11 +23,12 @@ from conductor.cli.support import (
     parse_json_object,
     print_web_ui,
     show_web_ui,
+    unreachable_error,
 )
 from conductor.cli.times import format_time
 from conductor.client.http.async_api_client import DEFINITION_LOGGER, AsyncApiClient
 from conductor.client.http.endpoint import quote_segment
-from conductor.client.http.errors import ApiException, ConductorError
+from conductor.client.http.errors import ApiException, ConductorError, TransportError
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow_schedule import WorkflowSchedule
@@ -183,11 +184,14 @@ def remove(name: Name, url: Url = None, as_json: AsJson = False) -> None:
 @contextmanager
 def _scheduler(url: str | None) -> Iterator[SchedulerClient]:
     """Provide a client for the schedules of a server. Raise UserError if the server rejects a call."""
+    configuration = make_configuration(url)
     try:
-        with SchedulerClient(make_configuration(url)) as scheduler:
+        with SchedulerClient(configuration) as scheduler:
             yield scheduler
     except ApiException as error:
         raise UserError(error.reason or error) from None
+    except TransportError as error:
+        raise unreachable_error(configuration, error) from None
     except ConductorError as error:
         raise UserError(error) from None
 

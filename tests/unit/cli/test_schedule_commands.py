@@ -116,7 +116,9 @@ class TestSchedule:
 
 def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["schedule", "list", "--url", "http://127.0.0.1:1/api"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "http://127.0.0.1:1/api cannot be reached: no connection" in line
+    assert "Start a server with `conductor-worker serve`" in line
 
 
 @pytest.mark.usefixtures("server")
