@@ -95,7 +95,7 @@ def no_definition(name: str, config: ResolvedConfig) -> Iterator[Finding]:
         yield warning(
             "definition-missing",
             f"the server has no definition of task {name}: it gets the server's default retries and timeouts",
-            "Register one, or let the worker do it: @worker_task(register_task_def=True).",
+            "Set its retries in the decorator, such as @worker_task(..., retries=3), or pass register_task_def=True.",
         )
 
 
