@@ -28,6 +28,7 @@ from conductor.durable.errors import DurableError, ReplayMismatch, StepFailed, S
 from conductor.durable.fingerprint import digest, get_function_name, make_fingerprint
 from conductor.durable.values import decode_result, encode_error, encode_result, make_error
 from conductor.protocol.steps import (
+    CANCELLED_PREFIX,
     MAX_STEP_BYTES,
     MAX_STEP_NAME_CHARS,
     MAX_WAIT_MS,
@@ -38,8 +39,8 @@ from conductor.protocol.steps import (
 )
 
 #: A task is suspended only after the event loop has run this many rounds without a change, so that a branch that was
-#: just resumed can begin its next step.
-SETTLE_ROUNDS = 10
+#: just resumed can begin its next step. Each nested `gather` takes two rounds to return to its caller.
+SETTLE_ROUNDS = 50
 
 #: On a replay, a step that its program had cancelled waits for its cancellation as long as in the first attempt, and
 #: up to this many seconds longer.
@@ -184,8 +185,9 @@ class DurableRun:
         try:
             known = self._find(key, StepKind.STEP, fingerprint)
             if known is not None:
-                if is_cancelled(known):
-                    yield Do(functools.partial(self._wait_for_cancellation, known))
+                cancellation = known if is_cancelled(known) else self._find_cancellation(key)
+                if cancellation is not None:
+                    yield Do(functools.partial(self._wait_for_cancellation, cancellation))
                 if known.state is StepState.FAILED:
                     raise self._note_error(key, make_error(known))
                 return decode_result(known.result_json, function, known.key)
@@ -211,6 +213,9 @@ class DurableRun:
             except DurableError as error:
                 self._note_failure(new, error)
                 raise
+            except asyncio.CancelledError as error:
+                self._note_cancellation(new, error)
+                raise
             return result
         finally:
             self._leave(key)
@@ -225,9 +230,11 @@ class DurableRun:
         key = self._enter(step.name)
         try:
             known = self._find(key, step.kind, step.fingerprint)
+            step.number, step.started_at = key[1], _now_ms()
+            cancellation = None if known is None else self._find_cancellation(key)
+            if cancellation is not None:
+                yield Do(functools.partial(self._wait_for_cancellation, cancellation))
             if known is None:
-                step.number = key[1]
-                step.started_at = _now_ms()
                 with self._lock:
                     self._new_waits.append(step)
             elif known.state is StepState.FAILED:
@@ -235,7 +242,11 @@ class DurableRun:
                 raise self._note_error(key, make_error(known))
             elif known.state is StepState.DONE:
                 return msgspec.json.decode(known.result_json) if known.result_json else None
-            yield Do(functools.partial(self._wait, known or step))
+            try:
+                yield Do(functools.partial(self._wait, known or step))
+            except asyncio.CancelledError as error:
+                self._note_cancellation(step, error)
+                raise
             return None
         finally:
             self._leave(key)
@@ -313,6 +324,21 @@ class DurableRun:
             self._failures.append(step)
             self._errors[step.name, step.number] = error
 
+    def _note_cancellation(self, step: Step, error: asyncio.CancelledError) -> None:
+        """Note that the program has cancelled a wait, or a step whose result is recorded."""
+        name = CANCELLED_PREFIX + step.name
+        self._note_failure(Step(name=name, number=step.number, started_at=step.started_at), error)
+
+    def _find_cancellation(self, key: StepKey) -> Step | None:
+        """Return the record that the program had cancelled a wait or a recorded step; None if it had not."""
+        key = (CANCELLED_PREFIX + key[0], key[1])
+        with self._lock:
+            found = (self._recorded or {}).get(key)
+            if found is None or not is_cancelled(found):
+                return None
+            self._unused.discard(key)
+        return found
+
     def _note_error(self, key: StepKey, error: BaseException) -> BaseException:
         with self._lock:
             self._errors[key] = error
@@ -349,12 +375,14 @@ class DurableRun:
             self._active += 1
             changes = self._changes
         rounds = SETTLE_ROUNDS if self._unused else 0
-        while rounds:
-            await asyncio.sleep(0)
-            rounds = rounds - 1 if changes == self._changes else SETTLE_ROUNDS
-            changes = self._changes
-        with self._lock:
-            self._active -= 1
+        try:
+            while rounds:
+                await asyncio.sleep(0)
+                rounds = rounds - 1 if changes == self._changes else SETTLE_ROUNDS
+                changes = self._changes
+        finally:
+            with self._lock:
+                self._active -= 1
 
     async def _record(self, step: Step) -> None:
         if on_record is not None:

@@ -19,6 +19,9 @@ MAX_STEP_BYTES_PER_TASK = 10 * 1024 * 1024
 #: The largest number of steps of a task.
 MAX_STEPS_PER_TASK = 10_000
 MAX_STEP_NAME_CHARS = 200
+#: A failed step with this word before the name of another step, and with the same number, records a cancellation: the
+#: program has cancelled the other step, which waited or was already recorded.
+CANCELLED_PREFIX = "cancelled "
 #: If the steps of a task have more bytes, the task is delivered without its steps. The worker then reads them with
 #: `GET /tasks/{taskId}/steps`.
 MAX_DELIVERED_STEP_BYTES = 256 * 1024
@@ -72,7 +75,7 @@ class StepError(msgspec.Struct, rename="camel", omit_defaults=True):
 class Step(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """A recorded step."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=MAX_STEP_NAME_CHARS)]
+    name: Annotated[str, Meta(min_length=1, max_length=MAX_STEP_NAME_CHARS + len(CANCELLED_PREFIX))]
     #: The number of this step among the steps of the same name, from 1.
     number: StepNumber = 1
     kind: StepKind = StepKind.STEP

@@ -136,6 +136,24 @@ def test_branches_that_meet_the_record_of_a_failure_continue_after_it() -> None:
     assert asyncio.run(run_to_end(program, MemorySteps())) == [2, *range(0, 40, 2)]
 
 
+def test_a_branch_that_returns_through_many_levels_reaches_its_next_step_before_the_suspension() -> None:
+    async def nest(levels: int) -> int:
+        if not levels:
+            return await durable.step(double, 1, name="inner")
+        (found,) = await asyncio.gather(nest(levels - 1))
+        return found
+
+    async def work() -> None:
+        await durable.step(double, await nest(15), name="after")
+
+    async def program() -> None:
+        await asyncio.gather(work(), durable.wait_for("approval"))
+
+    store = MemorySteps()
+    asyncio.run(run_once(program, store))
+    assert {name for name, _ in store.steps} == {"inner", "after", "approval"}
+
+
 def test_the_report_that_suspends_a_task_does_not_overtake_a_record() -> None:
     class SlowSteps(MemorySteps):
         async def record(self, steps: list[Step]) -> None:
@@ -170,6 +188,34 @@ def test_the_report_that_suspends_a_task_does_not_overtake_a_record() -> None:
 
     asyncio.run(run_once(program, store))
     assert ("sleep", 1) in store.steps
+
+
+def test_a_function_whose_version_check_is_cancelled_can_wait_afterwards() -> None:
+    attempts: list[int] = []
+
+    async def check_version() -> None:
+        if len(attempts) == 2:
+            await durable.version("fix-7")
+
+    async def fail() -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        raise Refused
+
+    async def program() -> int:
+        attempts.append(1)
+        await durable.step(double, 1, name="first")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(check_version())
+                group.create_task(fail())
+        except* Refused:
+            await durable.step(double, 2, name="second")
+        await durable.sleep(days=1)
+        await durable.sleep(days=1)
+        return len(attempts)
+
+    assert asyncio.run(asyncio.wait_for(run_to_end(program, MemorySteps()), 5)) == 3
 
 
 def test_a_killed_worker_records_no_cancellation_of_other_branches(kill_worker: WorkerKiller) -> None:

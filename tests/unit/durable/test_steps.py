@@ -281,29 +281,90 @@ def test_a_cancelled_step_runs_again_if_the_failure_that_cancelled_it_is_forgott
     assert sorted(calls) == ["charge", "charge", "clean up", "load", "load"]
 
 
-def test_a_step_that_is_cancelled_while_it_is_recorded_does_not_run_again() -> None:
-    calls, attempts = Calls(), Calls()
-    branches: list[asyncio.Task[Any]] = []
+def test_a_step_that_is_cancelled_while_it_is_recorded_does_not_run_again_and_is_cancelled_again() -> None:
+    class SlowSteps(MemorySteps):
+        async def record(self, steps: list[Any]) -> None:
+            await asyncio.sleep(0.2)
+            await super().record(steps)
 
-    def cancel_branch(_run: durable_run.DurableRun, step: Any, is_recorded: bool) -> None:
-        if step.name == "charge" and not is_recorded:
-            branches[-1].cancel()
+    calls, attempts = Calls(), Calls()
+
+    async def charge_and_ship() -> None:
+        await durable.step(calls.note_async, "charge", name="charge")
+        await durable.step(calls.note_async, "ship", name="ship")
 
     async def program() -> int:
-        branches.append(asyncio.create_task(durable.step(calls.note_async, "charge", name="charge")))
-        await asyncio.wait(branches[-1:])
+        branch = asyncio.create_task(charge_and_ship())
+        await asyncio.wait([branch], timeout=0.05)
+        branch.cancel()
+        await asyncio.wait([branch])
+        assert branch.cancelled()
         await durable.step(calls.note, "invoice", name="invoice")
         if len(attempts.note(1) and attempts) == 1:
             await durable.sleep(days=1)
         return len(attempts)
 
-    durable_run.on_record = cancel_branch
-    try:
-        assert asyncio.run(run_to_end(program, MemorySteps())) == 2
-    finally:
-        durable_run.on_record = None
-    assert branches[0].cancelled()
+    assert asyncio.run(run_to_end(program, SlowSteps())) == 2
     assert calls == ["charge", "invoice"]
+
+
+def test_a_wait_that_the_program_has_cancelled_is_cancelled_again(run_workflow: Any) -> None:
+    calls = Calls()
+
+    def refuse() -> None:
+        raise ValueError
+
+    async def charge_later(wait: Any) -> None:
+        await wait
+        await durable.step(calls.note, "charge", name="charge")
+
+    async def program() -> dict[str, Any]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(durable.step(refuse))
+                group.create_task(charge_later(durable.sleep(days=1)))
+                group.create_task(charge_later(durable.wait_for("approval")))
+        except* ValueError:
+            await durable.step(calls.note, "invoice", name="invoice")
+        await durable.sleep(days=2, name="long")
+        answer = await durable.wait_for("approval")
+        return {"by": answer and answer["by"]}
+
+    run = run_workflow(one_task(), workers=[worker(program)])
+    assert run.skip(days=1).send("approval", by="Ada").skip(days=1).output == {"by": "Ada"}
+    assert calls == ["invoice"]
+
+
+def test_a_message_that_a_cancelled_wait_has_received_goes_to_the_next_wait(run_workflow: Any) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def refuse() -> None:
+        begun.set()
+        go_on.wait(20)
+        raise ValueError
+
+    async def program() -> dict[str, Any]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(durable.wait_for("approval"))
+                group.create_task(durable.step(refuse))
+        except* ValueError:
+            await durable.step(str, 1, name="invoice")
+        answer = await durable.wait_for("approval")
+        return {"by": answer and answer["by"]}
+
+    def approve() -> None:
+        begun.wait(20)
+        (found,) = client.search(query="workflowType = 'w'").results
+        client.send_message(found.workflow_id, {"name": "approval", "by": "Ada"})
+        go_on.set()
+
+    client = run_workflow._client
+    thread = threading.Thread(target=approve)
+    thread.start()
+    run = run_workflow(one_task(), workers=[worker(program)])
+    thread.join()
+    assert run.output == {"by": "Ada"}
 
 
 def test_a_replay_that_does_not_cancel_a_cancelled_step_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

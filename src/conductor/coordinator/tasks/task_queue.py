@@ -328,8 +328,7 @@ class TaskQueue:
             else:
                 self._return_to_queue(tx, workflow, task, report)
             return Outcome(task_id, verdict, new_waits=waits)
-        if report.forget_steps and row.step_count:
-            task_steps.forget(tx, workflow, task, report)
+        waits = task_steps.forget(tx, workflow, task, report) if report.forget_steps and row.step_count else ()
         expired = self._find_timeout(tx, workflow, task, report) if report.timed_out else None
         status = TaskStatus(report.status or "") if expired is None else TaskStatus.TIMED_OUT
         if expired is not None:
@@ -345,6 +344,7 @@ class TaskQueue:
             ended_queue=row.queue,
             was_polled=row.poll_count > 0,
             expired=expired,
+            new_waits=waits,
         )
 
     def _find_timeout(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> ExpiredTask | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
@@ -16,6 +17,7 @@ from conductor.coordinator.request_errors import ApiError, not_found
 from conductor.coordinator.store.row_cache import CachedTask, CachedWorkflow
 from conductor.coordinator.store.rows import StepRow, TaskRow
 from conductor.coordinator.store.statements import (
+    ADD_MESSAGE,
     ADD_STEP,
     END_STEP,
     FORGET_ENDED_CALLS,
@@ -33,6 +35,7 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.task_report import NewWait, Report
 from conductor.protocol.json_types import JsonObject
 from conductor.protocol.steps import (
+    CANCELLED_PREFIX,
     MAX_DELIVERED_STEP_BYTES,
     MAX_STEP_BYTES,
     MAX_STEP_BYTES_PER_TASK,
@@ -90,11 +93,34 @@ def record(tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -
             ended_ms=tx.now_ms if has_ended else None,
             due_at_ms=None if has_ended or step.wait_ms is None else tx.now_ms + step.wait_ms,
         )
+    grown_by = sum(sizes) - sum(_return_message(tx, row, line, step) for step in new)
     workflow.update_task(
-        tx, task, step_line=line, step_count=row.step_count + len(new), step_bytes=row.step_bytes + sum(sizes)
+        tx, task, step_line=line, step_count=row.step_count + len(new), step_bytes=row.step_bytes + grown_by
     )
     waits = [step for step in new if step.state is StepState.WAITING and step.kind is not StepKind.SLEEP]
     return tuple(NewWait(row.workflow, row.pk, line, step) for step in waits)
+
+
+def _return_message(tx: Tx, row: TaskRow, line: int, cancellation: Step) -> int:
+    """If a step records that the program has cancelled a wait, put the message of that wait back into the queue.
+
+    The wait received the message while a worker held the task, so the program has not seen the message. Return the
+    bytes of the message.
+    """
+    wait = _find_cancelled_wait(tx, line, cancellation.name, cancellation.number)
+    if wait is None or wait.state != StepState.DONE or wait.result in (None, _NULL):
+        return 0
+    tx.run(ADD_MESSAGE, row.workflow, str(uuid4()), wait.name, tx.now_ms, wait.result)
+    tx.run(END_STEP, StepState.WAITING.value, None, None, wait.pk)
+    return len(wait.result or b"")
+
+
+def _find_cancelled_wait(tx: Tx, line: int | None, name: str, number: int) -> StepRow | None:
+    """Return the wait for a message whose cancellation the step `name` records; None if there is none."""
+    if not name.startswith(CANCELLED_PREFIX):
+        return None
+    found = tx.first(STEP, line, name.removeprefix(CANCELLED_PREFIX), number)
+    return found if found is not None and found.kind == StepKind.MESSAGE else None
 
 
 def _find_new(tx: Tx, row: TaskRow, steps: Sequence[Step]) -> list[Step]:
@@ -172,15 +198,22 @@ def _check_size(row: TaskRow, steps: Sequence[Step], sizes: Sequence[int]) -> No
         raise ApiError(413, problem, verdict=Verdict.REJECTED)
 
 
-def forget(tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> None:
-    """Remove the failed steps that have ended this attempt, so that the next attempt runs them again."""
+def forget(tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> tuple[NewWait, ...]:
+    """Remove the failed steps that have ended this attempt, so that the next attempt runs them again.
+
+    Return the steps that wait for a message again, because their cancellation was removed.
+    """
     row = task.row
-    count, size = row.step_count, row.step_bytes
+    count, size, waits = row.step_count, row.step_bytes, list[NewWait]()
     for name, number in report.forget_steps or ():
         step = tx.first(STEP, row.step_line, name, number)
         if step is not None and tx.run(FORGET_STEP, row.step_line, name, number):
             count, size = count - 1, size - len(name) - len(step.fingerprint) - len(step.result or b"")
+            wait = _find_cancelled_wait(tx, row.step_line, name, number)
+            if wait is not None:
+                waits.append(NewWait(row.workflow, row.pk, wait.line, Step(name=wait.name, kind=StepKind.MESSAGE)))
     workflow.update_task(tx, task, step_count=count, step_bytes=max(0, size))
+    return tuple(waits)
 
 
 def forget_all(tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:

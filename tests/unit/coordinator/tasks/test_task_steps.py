@@ -228,6 +228,33 @@ class TestWaiting:
         send_message = harness.core.workflows.executions.send
         harness.store.call(lambda tx: send_message(tx, find_workflow(tx, workflow_id), payload))
 
+    def test_a_cancelled_wait_takes_no_message_until_its_cancellation_is_forgotten(
+        self, harness: Harness, task: Task
+    ) -> None:
+        workflow_id = task["workflowInstanceId"]
+        cancelled = step("cancelled m", state="FAILED", error={"type": "a:b", "message": ""})
+        send(harness, task, wait("m", "MESSAGE"))
+        self._message(harness, workflow_id, name="m", n=1)  # received while a worker holds the task
+        send(harness, task, cancelled)
+        send(harness, task, wait("m", "MESSAGE", number=2))
+        suspend(harness, task, wait("long", "SLEEP", waitMs=60_000))
+        again = harness.poll_one()
+        steps = {(one["name"], one["number"]): one for one in again["steps"]}
+        assert (steps["m", 1]["state"], steps["m", 2]["result"]) == ("WAITING", {"name": "m", "n": 1})
+        self._message(harness, workflow_id, name="m", n=2)
+        send(harness, again, status="FAILED", forgetSteps=[["cancelled m", 1]])
+        first = harness.poll_one()["steps"][0]
+        assert (first["name"], first["result"]) == ("m", {"name": "m", "n": 2})
+
+    def test_a_cancelled_sleep_wakes_no_task(self, harness: Harness, task: Task) -> None:
+        cancelled = step("cancelled short", state="FAILED", error={"type": "a:b", "message": ""})
+        send(harness, task, wait("short", "SLEEP", waitMs=1000))
+        suspend(harness, task, cancelled, wait("long", "SLEEP", waitMs=60_000))
+        harness.advance(59)
+        assert harness.poll() == []
+        harness.advance(1)
+        assert harness.poll_one()["taskId"] == task["taskId"]
+
     def test_a_called_workflow_starts_once_and_wakes_its_caller(self, harness: Harness, task: Task) -> None:
         harness.workflow_def("child", simple("child_work"), outputParameters={"n": "${child_work.output.n}"})
         call = wait("child", "WORKFLOW", fingerprint="child:1", result={"n": 1})

@@ -12,12 +12,16 @@ FROM step WHERE line = ? ORDER BY pk DESC LIMIT ?
 SELECT * FROM step WHERE line = ? AND name = ? AND number = ?
 
 -- name: waiting steps
--- The steps of a task that wait, in the order in which they were recorded.
-SELECT * FROM step WHERE line = ? AND ended_ms IS NULL ORDER BY pk
+-- The steps of a task that wait and that the program has not cancelled, in the order in which they were recorded.
+SELECT * FROM step AS s WHERE line = ? AND ended_ms IS NULL
+AND NOT EXISTS (SELECT 1 FROM step WHERE line = s.line AND name = 'cancelled ' || s.name AND number = s.number)
+ORDER BY pk
 
 -- name: waiting for message
--- The first step of a task that waits for a message with a given name.
-SELECT * FROM step WHERE line = ? AND ended_ms IS NULL AND kind = 'MESSAGE' AND name = ? ORDER BY pk LIMIT 1
+-- The first step of a task that waits for a message with a given name, and that the program has not cancelled.
+SELECT * FROM step AS s WHERE line = ? AND ended_ms IS NULL AND kind = 'MESSAGE' AND name = ?
+AND NOT EXISTS (SELECT 1 FROM step WHERE line = s.line AND name = 'cancelled ' || s.name AND number = s.number)
+ORDER BY pk LIMIT 1
 
 -- name: step of workflow
 -- The waiting step that has started a workflow.
