@@ -439,9 +439,14 @@ class TaskQueue:
             workflow.update_task(tx, task, former_workers=_add_former_worker(task.row, None))
         self._put_in_queue(tx, workflow, task, task.row.worker_id)
 
-    def run_again(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
-        """Put an ended task, which has no open lease, into its queue again, under the same id."""
-        if task.row.step_count:
+    def run_again(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, *, is_retry: bool) -> None:
+        """Put an ended task, which has no open lease, into its queue again, under the same id.
+
+        A retry continues after the recorded durable steps. Otherwise, the task begins without steps.
+        """
+        if task.row.step_count and is_retry:
+            task_steps.forget_ended_calls(tx, task.row)
+        elif task.row.step_count:
             task_steps.forget_all(tx, workflow, task)
         former_workers = _add_former_worker(task.row, None)
         workflow.update_task(tx, task, former_workers=former_workers, poll_count=0, alerted=0)

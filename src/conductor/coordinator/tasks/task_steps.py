@@ -222,14 +222,21 @@ def forget_all(tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
     workflow.update_task(tx, task, step_line=None, step_count=0, step_bytes=0, suspended=0)
 
 
+def forget_ended_calls(tx: Tx, row: TaskRow) -> None:
+    """Remove the calls of workflows that have ended only because the workflow of the task had ended.
+
+    `step_count` still includes the removed calls. That is harmless, because the count only serves as a limit.
+    """
+    tx.run(FORGET_ENDED_CALLS, row.step_line)
+
+
 def inherit(tx: Tx, workflow: CachedWorkflow, previous: int) -> dict[str, Any]:
     """Return the columns of a retry that link it to the steps of the previous attempt; empty without steps."""
     before = workflow.task(tx, previous)
     if before is None or not before.row.step_count:
         return {}
     row = before.row
-    # `step_count` still includes the removed calls. That is harmless, because the count only serves as a limit.
-    tx.run(FORGET_ENDED_CALLS, row.step_line)
+    forget_ended_calls(tx, row)
     return {"step_line": row.step_line, "step_count": row.step_count, "step_bytes": row.step_bytes}
 
 

@@ -277,10 +277,11 @@ class Effects:
         if problem is not None:
             self._update(tx, live, known, _reject(tx, task, problem))
             return True
+        is_retry = task.retry_count > known.row.retry_count
         self._update(tx, live, known, task)
         if known.row.queue is None:  # the task was never queued
             live.update_task(tx, known, queue=self._find_queue(tx, state, task, task_def).queue)
-        self._queue.run_again(tx, live, known)
+        self._queue.run_again(tx, live, known, is_retry=is_retry)
         return False
 
     def _schedule(

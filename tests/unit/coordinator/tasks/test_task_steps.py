@@ -176,6 +176,34 @@ class TestRecording:
         harness.store.call(lambda tx: remove_workflow(tx, pk or 0))
         assert count_steps(harness) == 0
 
+    @pytest.mark.parametrize("resumed_by", ["retry", "rerun"])
+    def test_a_task_that_was_cancelled_because_of_another_branch_keeps_its_steps(
+        self, harness: Harness, resumed_by: str
+    ) -> None:
+        harness.task_def("work", **TASK_DEF)
+        harness.workflow_def("child", simple("child_work"))
+        harness.workflow_def("called", simple("called_work"))
+        sub_workflow = {"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW"}
+        sub_workflow["subWorkflowParam"] = {"name": "child", "version": 1}  # type: ignore[assignment]
+        fork = {"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": [[sub_workflow]]}
+        fork["forkTasks"].append([simple("work")])  # type: ignore[attr-defined]
+        harness.workflow_def("forked", fork, {"name": "j", "taskReferenceName": "j", "type": "JOIN", "joinOn": []})
+        harness.start("forked")
+        suspend(harness, harness.poll_one(), step("charge"), wait("called", "WORKFLOW", result={}))
+        child = harness.poll_one("child_work")
+        harness.report(child, "FAILED_WITH_TERMINAL_ERROR")
+        harness.settle()
+        if resumed_by == "retry":
+            harness.act(child["workflowInstanceId"], workflow_actions.retry)
+        else:
+            harness.act(child["workflowInstanceId"], workflow_actions.rerun, task_id=child["taskId"])
+        again = harness.poll_one()
+        # The called workflow has ended with the parent, so it is called again.
+        assert [one["name"] for one in again["steps"]] == ["charge"]
+        suspend(harness, again, wait("called", "WORKFLOW", result={}))
+        harness.report(harness.poll_one("called_work"))
+        assert harness.poll_one()["steps"][1]["state"] == "DONE"
+
 
 def _read_page(tx: Any, task_id: str, after: int) -> dict[str, Any]:
 
