@@ -11,9 +11,14 @@ from typing import Any
 import pytest
 
 from conductor import durable
+from conductor.client.automator import session
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
+from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
+from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
+from conductor.client.workflow import ConductorWorkflow
+from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.testing import ConductorStub
 
 Program = Callable[[], Awaitable[dict[str, Any]]]
@@ -97,3 +102,47 @@ def test_a_retry_takes_over_the_steps_of_the_attempt_before(
     assert [result["status"] for result in conductor_stub.results] == ["FAILED", "COMPLETED"]
     assert conductor_stub.results[-1]["outputData"] == {"calls": 2}
     assert files() == []
+
+
+def test_a_retry_after_a_terminal_error_continues_after_the_recorded_steps(conductor_stub: ConductorStub) -> None:
+    calls: list[int] = []
+
+    async def program() -> dict[str, Any]:
+        await durable.step(calls.append, 1, name="first")
+        if not conductor_stub.results:
+            raise NonRetryableException("a person must look at it")
+        return {}
+
+    first = conductor_stub.add_task("program", {})
+    run(conductor_stub, program, 1)
+    conductor_stub.add_task("program", {}, retried_task_id=first)  # the workflow is retried
+    run(conductor_stub, program, 2)
+    assert [result["status"] for result in conductor_stub.results] == ["FAILED_WITH_TERMINAL_ERROR", "COMPLETED"]
+    assert calls == [1]
+
+
+def test_a_call_of_an_unknown_workflow_fails_as_on_a_coordinator(
+    coordinator: Any, conductor_clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def program() -> dict[str, Any]:
+        try:
+            return await durable.call("nothing")
+        except durable.CallFailed as error:
+            return {"reason": str(error)}
+
+    async def execute() -> str:
+        made = (ConductorWorkflow(None, "w") >> SimpleTask("program", "p")).to_workflow_def()
+        request = StartWorkflowRequest(name="w", workflow_def=made)
+        workflow_id = await asyncio.to_thread(workflows.start_workflow, request)
+        configuration = Configuration(coordinator.url)
+        async with TaskHandlerAsyncIO(
+            [Worker("program", program)], configuration, scan_for_annotated_workers=False, poll_timeout=0
+        ):
+            while not (found := await asyncio.to_thread(workflows.get_workflow, workflow_id)).is_terminal:
+                await asyncio.sleep(0.01)
+        return str(found.output["reason"])
+
+    workflows = conductor_clients.get_workflow_client()
+    assert asyncio.run(execute()).startswith("workflow nothing could not be started: ")
+    monkeypatch.setattr(session, "FEATURE_STEPS", "another feature")  # as on a Conductor server
+    assert asyncio.run(execute()).startswith("workflow nothing could not be started: ")

@@ -217,7 +217,7 @@ class Engine:
                     answer = await self._report(outcome, running, self._may_ask_next)
                 finally:
                     self._reporting -= 1
-                if running.context.durable is not None and running.has_ended():
+                if running.context.durable is not None and running.has_completed():
                     running.context.durable.remove()
         except Exception:
             logger.exception("A task of '%s' could not be executed and reported", self.name)

@@ -121,9 +121,9 @@ class RunningTask:
         """Return whether the worker may report on the task."""
         return self.stopped is not Stop.LOST
 
-    def has_ended(self) -> bool:
-        """Return whether the report ends the task without a retry."""
-        return self.reported_as in ("COMPLETED", "FAILED_WITH_TERMINAL_ERROR") and self.is_ours()
+    def has_completed(self) -> bool:
+        """Return whether the report completes the task. A failed task may be retried, even after a terminal error."""
+        return self.reported_as == "COMPLETED" and self.is_ours()
 
     def is_over(self) -> bool:
         """Return whether the lease is released or lost."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from conductor.client.context.task_context import TaskCancelled
-from conductor.client.http.async_rest import ConductorError, NotFoundException
+from conductor.client.http.async_rest import ApiException, ConductorError, NotFoundException
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.worker.output import encode_value
 from conductor.client.workflow_client import AsyncWorkflowClient
@@ -50,6 +50,9 @@ SUFFIX = ".steps"
 MIN_CALL_CHECK_S, MAX_CALL_CHECK_S = 1, 30
 #: In the reason of a failed workflow, the text before the reason of the sub-workflow that caused the failure.
 _REASON_PREFIX = " failure reason: "
+
+#: The answers to a start request that another attempt would get, too.
+_REFUSALS = (400, 404, 409)
 
 _decoder = msgspec.json.Decoder(Step)
 
@@ -223,7 +226,13 @@ class StepFile:
                 input=msgspec.json.decode(step.result_json, type=dict),
                 correlation_id=correlation_id,
             )
-            step.workflow_id = await self._workflows.start_workflow(request)
+            try:
+                step.workflow_id = await self._workflows.start_workflow(request)
+            except ApiException as error:
+                if error.status not in _REFUSALS:
+                    raise
+                self._append([_fail(step, f"workflow {name} could not be started: {error}", self._clock.wall_ms())])
+                return
         self._append([step])
 
     async def _find_started(self, name: str, correlation_id: str) -> str | None:
@@ -235,12 +244,10 @@ class StepFile:
         if step.workflow_id is None:
             await self._start(step)
             return
-        ended = msgspec.structs.replace(step, ended_at=now_ms, result=msgspec.UNSET)
         try:
             found = await self._workflows.get_workflow(step.workflow_id, include_tasks=False)
         except NotFoundException:
-            ended.state, ended.error = StepState.FAILED, StepError("", f"workflow {step.workflow_id} was removed")
-            self._append([ended])
+            self._append([_fail(step, f"workflow {step.workflow_id} was removed", now_ms)])
             return
         except (ConductorError, OSError) as error:
             logger.warning("Called workflow could not be read, will be read again: %s %s", error, self._running.label)
@@ -248,13 +255,20 @@ class StepFile:
         if found.status not in TERMINAL_WORKFLOW_STATUSES:
             return
         if found.status == WorkflowStatus.COMPLETED:
-            ended.state, ended.result = StepState.DONE, msgspec.Raw(encode_value(found.output or {}, "output"))
+            result = msgspec.Raw(encode_value(found.output or {}, "output"))
+            ended = msgspec.structs.replace(step, state=StepState.DONE, ended_at=now_ms, result=result)
         else:
             reason = (found.reason_for_incompletion or "no reason given").rpartition(_REASON_PREFIX)[2]
             name = step.workflow_name or step.name
-            message = f"workflow {name}/{step.workflow_id} is {found.status}: {reason}"
-            ended.state, ended.error = StepState.FAILED, StepError("", message)
+            ended = _fail(step, f"workflow {name}/{step.workflow_id} is {found.status}: {reason}", now_ms)
         self._append([ended])
+
+
+def _fail(step: Step, message: str, now_ms: int) -> Step:
+    """Return the failed end of a call."""
+    return msgspec.structs.replace(
+        step, state=StepState.FAILED, ended_at=now_ms, result=msgspec.UNSET, error=StepError("", message)
+    )
 
 
 def _next_check_s(step: Step, now_ms: int) -> int:
