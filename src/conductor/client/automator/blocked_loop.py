@@ -44,7 +44,7 @@ class LoopGuard:
         is_blocked = False
         while True:
             # A block is found if one check lies within it, so a pause between two checks must be short.
-            await asyncio.sleep(BLOCKED_LOOP_S / LOOKS)
+            await asyncio.sleep(BLOCKED_LOOP_S / STACK_READS)
             if not needed():
                 continue
             was_blocked, is_blocked = is_blocked, not await self._answers()
