@@ -23,7 +23,7 @@ from conductor.coordinator.definitions.workflow_plan import (
 )
 from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.language.expressions import find_expressions, shorten
-from conductor.coordinator.language.jsonpath import ExpressionError, parse_path
+from conductor.coordinator.language.jsonpath import ExpressionError, Step, parse_path
 from conductor.coordinator.language.script_engines import Language
 from conductor.protocol.json_types import Json, JsonObject
 
@@ -32,6 +32,10 @@ from conductor.protocol.json_types import Json, JsonObject
 SIMILAR_RATIO = 0.8
 #: The search for similar names stops after this many unknown names, and after this many known names for each of them.
 MAX_NAMES_COMPARED = 100
+#: The search for misspelt expressions stops after this many expressions.
+MAX_EXPRESSIONS_CHECKED = 1000
+#: The number of names that a message lists.
+MAX_NAMES_LISTED = 10
 #: Only this many letters of each name are compared.
 MAX_NAME_CHARS = 60
 #: Names with fewer letters than this are not similar if they differ in one letter.
@@ -121,6 +125,49 @@ TASK_FIELDS = frozenset(
 SUB_WORKFLOW_FIELDS = frozenset(
     ["idempotencyKey", "idempotencyStrategy", "name", "priority", "taskToDomain", "version", "workflowDefinition"]
 )
+#: The names after `workflow.` and after the name of a task in an expression.
+WORKFLOW_MEMBERS = frozenset(
+    [
+        "correlationId",
+        "env",
+        "input",
+        "output",
+        "parentWorkflowId",
+        "parentWorkflowTaskId",
+        "reasonForIncompletion",
+        "schemaVersion",
+        "secrets",
+        "status",
+        "variables",
+        "version",
+        "workflowId",
+        "workflowType",
+    ]
+)
+TASK_MEMBERS = frozenset(
+    [
+        "callbackAfterSeconds",
+        "correlationId",
+        "endTime",
+        "input",
+        "iteration",
+        "output",
+        "pollCount",
+        "reasonForIncompletion",
+        "referenceTaskName",
+        "retryCount",
+        "scheduledTime",
+        "seq",
+        "startTime",
+        "status",
+        "subWorkflowId",
+        "taskDefName",
+        "taskId",
+        "taskType",
+        "workerId",
+        "workflowInstanceId",
+    ]
+)
 TASK_DEF_FIELDS = frozenset(TaskDef.__struct_encode_fields__)
 
 
@@ -145,12 +192,14 @@ def find_likely_mistakes(definition: JsonObject, prefix: str = "") -> Iterator[D
     for task in tasks:
         yield from _find_field_mistakes(task, prefix)
         yield from _find_type_mistake(task, prefix)
+        yield from _find_switch_mistake(task, prefix)
     for sequence in _walk_sequences(definition["tasks"]):
         for task, following in zip_longest(sequence, sequence[1:]):
             yield from _find_missing_join(task, following, prefix)
         for before, task in zip([None, *sequence], sequence, strict=False):
             yield from _find_unknown_joined(before, task, refs, prefix)
     yield from _find_undeclared_inputs(definition, tasks, prefix)
+    yield from _find_misspelt_expressions(definition, tasks, prefix)
     for place, inline in _find_inline_definitions(tasks, prefix):
         yield from find_likely_mistakes(inline, place)
 
@@ -287,8 +336,12 @@ def _find_unknown_joined(
     for ref in task.get("joinOn") or ():
         if ref not in refs and not any(base in refs for base in strip_iterations(ref)):
             meant = find_similar(ref, refs)
-            advice = f"did you mean '{shorten(meant)}'?" if meant else "no task of the definition has this name"
-            message = f"joinOn names '{shorten(ref)}', which is not a task of this workflow; {advice}"
+            others = ", ".join(sorted(refs - {task["taskReferenceName"]})[:MAX_NAMES_LISTED])
+            advice = f"did you mean '{shorten(meant)}'?" if meant else f"there are {shorten(others)}"
+            message = (
+                f"joinOn names '{shorten(ref)}', which is not a task of this workflow, so the JOIN cannot complete; "
+                f"{advice}"
+            )
             yield DefinitionProblem(f"{prefix}{task['taskReferenceName']}.joinOn", message)
 
 
@@ -298,6 +351,16 @@ def _walk_sequences(tasks: list[JsonObject]) -> Iterator[list[JsonObject]]:
     for task in tasks:
         for sequence in inner_sequences(task):
             yield from _walk_sequences(list(map(dict, sequence)))
+
+
+def _find_switch_mistake(task: JsonObject, prefix: str) -> Iterator[DefinitionProblem]:
+    name, parameters = task.get("expression"), task.get("inputParameters") or {}
+    if task_type(task) != "SWITCH" or task.get("evaluatorType") != "value-param" or name in parameters:
+        return
+    meant = find_similar(str(name), parameters)
+    advice = f"; did you mean '{shorten(meant)}'?" if meant else ""
+    message = f"'{shorten(str(name))}' is not in inputParameters, so the switch always takes the default case{advice}"
+    yield DefinitionProblem(f"{prefix}{task['taskReferenceName']}.expression", message)
 
 
 # -- inputs --------------------------------------------------------------------------------------------------------
@@ -339,29 +402,63 @@ def _find_declared_inputs(definition: JsonObject) -> tuple[set[str], bool]:
 
 def _find_input_reads(definition: JsonObject, tasks: list[JsonObject]) -> Iterator[tuple[str, str]]:
     """Return the name of each input that an expression reads, and its place."""
-    for task in tasks:
-        for field in ("inputParameters", "items", "subWorkflowParam", "sink"):
-            path, template = f"{task['taskReferenceName']}.{field}", task.get(field)
-            if field == "subWorkflowParam" and isinstance(template, dict):
-                template = {**template, "workflowDefinition": None}
-            for where, text in find_expressions(template, path):
-                if (name := _read_input_name(text)) is not None:
-                    yield name, where
-    for where, text in find_expressions(definition.get("outputParameters"), "outputParameters"):
-        if (name := _read_input_name(text)) is not None:
+    for where, _, steps in _find_paths(definition, tasks):
+        if (name := _read_input_name(steps)) is not None:
             yield name, where
 
 
-def _read_input_name(text: str) -> str | None:
+def _find_paths(definition: JsonObject, tasks: list[JsonObject]) -> Iterator[tuple[str, str, tuple[Step, ...]]]:
+    """Return the expressions of a definition: the place, the text and the steps of each valid one."""
+    templates = [("outputParameters", definition.get("outputParameters"))]
+    for task in tasks:
+        for field in ("inputParameters", "items", "subWorkflowParam", "sink"):
+            template = task.get(field)
+            if field == "subWorkflowParam" and isinstance(template, dict):
+                template = {**template, "workflowDefinition": None}
+            templates.append((f"{task['taskReferenceName']}.{field}", template))
+    for path, template in templates:
+        for where, text in find_expressions(template, path):
+            try:
+                steps = parse_path(text)
+            except ExpressionError:
+                continue
+            yield where, text, tuple(steps)
+
+
+def _read_input_name(steps: tuple[Step, ...]) -> str | None:
     """Return the name of the input that an expression reads, `_WHOLE_INPUT` for all of it, or None."""
-    try:
-        steps = parse_path(text)
-    except ExpressionError:
-        return None
     if steps == ("workflow", "input"):
         return _WHOLE_INPUT
     is_input = len(steps) > 2 and steps[:2] == ("workflow", "input")
     return steps[2] if is_input and isinstance(steps[2], str) else None
+
+
+def _find_misspelt_expressions(
+    definition: JsonObject, tasks: list[JsonObject], prefix: str
+) -> Iterator[DefinitionProblem]:
+    """Yield a problem for each expression with a name that is similar to a known one, such as `workflow.secret`."""
+    refs = {str(task["taskReferenceName"]) for task in tasks}
+    # Validation reports unknown tasks in inputs. In outputs, they may be tasks that a dynamic fork makes.
+    may_be_made = any(task_type(task) == "FORK_JOIN_DYNAMIC" for task in tasks)
+    variables = set(definition.get("variables") or {})
+    for task in tasks:
+        if task_type(task) == "SET_VARIABLE":
+            variables |= (task.get("inputParameters") or {}).keys()
+    for where, text, (name, *rest) in islice(_find_paths(definition, tasks), MAX_EXPRESSIONS_CHECKED):
+        members = WORKFLOW_MEMBERS if name == "workflow" else TASK_MEMBERS
+        wrong: Step | None = None
+        known: Iterable[str] = ()
+        if name == "workflow" or name in refs:
+            if rest and rest[0] not in members:
+                wrong, known = rest[0], members
+            elif (name, *rest[:1]) == ("workflow", "variables") and rest[1:] and rest[1] not in variables:
+                wrong, known = rest[1], variables
+        elif where.startswith("outputParameters") and not may_be_made and refs.isdisjoint(strip_iterations(str(name))):
+            wrong, known = name, ["workflow", *refs]
+        meant = find_similar(wrong, known) if isinstance(wrong, str) else None
+        if meant is not None:
+            message = f"${{{shorten(text)}}} is null, because there is no '{shorten(str(wrong))}'"
+            yield DefinitionProblem(prefix + where, f"{message}; did you mean '{shorten(meant)}'?")
 
 
 def _find_inline_definitions(tasks: Iterable[Mapping[str, Json]], prefix: str) -> Iterator[tuple[str, JsonObject]]:

@@ -44,7 +44,16 @@ def test_a_fork_without_a_join_is_named_also_inside_a_branch_u4_55() -> None:
 
 def test_a_join_on_an_unknown_task_is_named_u4_56() -> None:
     assert mistakes(*fork("f", [task("pack_it")], [task("b")], join_on=["pack_ti", "b"])) == [
-        "f_join.joinOn: joinOn names 'pack_ti', which is not a task of this workflow; did you mean 'pack_it'?"
+        (
+            "f_join.joinOn: joinOn names 'pack_ti', which is not a task of this workflow, so the JOIN cannot "
+            "complete; did you mean 'pack_it'?"
+        )
+    ]
+    assert mistakes(*fork("f", [task("a")], [task("b")], join_on=["a", "bb"])) == [
+        (
+            "f_join.joinOn: joinOn names 'bb', which is not a task of this workflow, so the JOIN cannot complete; "
+            "there are a, b, f"
+        )
     ]
     dynamic = task("d", "FORK_JOIN_DYNAMIC", inputParameters={"forkTaskName": "x", "forkTaskInputs": []})
     assert mistakes(dynamic, task("j", "JOIN", joinOn=["made_at_run_time"])) == []
@@ -100,6 +109,44 @@ def test_an_undeclared_input_is_named_u4_62() -> None:
     assert mistakes(reading("more"), inputParameters=["name"], **both) == []
     assert mistakes(reading("more"), inputParameters=["name"], outputParameters={"all": "${workflow.input}"}) == []
     assert mistakes(reading("typo")) == []
+
+
+def test_a_misspelt_name_in_an_expression_is_named() -> None:
+    for text, wrong, meant in (
+        ("${workflow.secret.KEY}", "secret", "secrets"),
+        ("${workflow.inputs.name}", "inputs", "input"),
+        ("${workflow.variable.n}", "variable", "variables"),
+        ("${workflow.variables.atempts}", "atempts", "attempts"),
+        ("${a.outputs.x}", "outputs", "output"),
+        ("${a.ouput['x']}", "ouput", "output"),
+    ):
+        where = task("t", inputParameters={"x": text})
+        assert mistakes(task("a"), where, variables={"attempts": 1}) == [
+            f"t.inputParameters.x: {text} is null, because there is no '{wrong}'; did you mean '{meant}'?"
+        ]
+    assert mistakes(task("pack_it"), outputParameters={"x": "${pack_ti.output.x}"}) == [
+        "outputParameters.x: ${pack_ti.output.x} is null, because there is no 'pack_ti'; did you mean 'pack_it'?"
+    ]
+
+
+def test_an_expression_that_may_have_a_value_is_not_named() -> None:
+    texts = ["${workflow.secrets.KEY}", "${workflow.correlationId}", "${a.status}", "${a.output.outputs}", "${a}"]
+    texts += ["${workflow.input.inputs}", "${workflow.variables.unknown}", "${a[0]}", "${CPEWF_TASK_ID}"]
+    assert mistakes(task("a"), task("t", inputParameters={"x": texts}), outputParameters={"x": "${b.output}"}) == []
+    body = loop("again", "false", task("a"))
+    assert mistakes(body, outputParameters={"x": "${a__1.output.x}"}) == []
+    dynamic = task("d", "FORK_JOIN_DYNAMIC", inputParameters={"forkTaskName": "x", "forkTaskInputs": []})
+    output = {"x": "${resize_2.output.x}"}
+    assert mistakes(task("resize_1"), dynamic, task("j", "JOIN"), outputParameters=output) == []
+
+
+def test_a_switch_on_an_input_that_it_does_not_have_is_named() -> None:
+    choose = {"evaluatorType": "value-param", "expression": "kind", "decisionCases": {"a": [task("a")]}}
+    for given, advice in (({"kinds": 1}, "; did you mean 'kinds'?"), ({}, "")):
+        assert mistakes(task("sw", "SWITCH", inputParameters=given, **choose)) == [
+            "sw.expression: 'kind' is not in inputParameters, so the switch always takes the default case" + advice
+        ]
+    assert mistakes(task("sw", "SWITCH", inputParameters={"kind": 1}, **choose)) == []
 
 
 def test_mistakes_in_an_inline_sub_workflow_are_named_with_their_place() -> None:
