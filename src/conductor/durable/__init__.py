@@ -124,11 +124,14 @@ def step(
     """
     if retries < 0 or retry_delay_s < 0:
         raise ValueError(f"retries and retry_delay_s must not be negative, got {retries} and {retry_delay_s}")
+    if not callable(function):
+        raise _make_call_error(function)
     options = Options(name, retries, retry_delay_s, timeout_s)
     run = current_run()
+    label = name or getattr(function, "__name__", "...")
     if run is None:
-        return _perform(None, _call_only(Call(function, args, kwargs, timeout_s)))
-    return _perform(run, run.step(function, args, kwargs, options))
+        return _perform(None, _call_only(Call(function, args, kwargs, timeout_s)), f"step({label})")
+    return _perform(run, run.step(function, args, kwargs, options), f"step({label})")
 
 
 def sleep(
@@ -143,7 +146,13 @@ def sleep(
         days: Days, added to the seconds.
         name: The name of the step. Parallel waits need different names.
     """
-    wait_ms = make_wait_ms(seconds + 60 * minutes + 3600 * hours + 86400 * days, "a sleep")
+    try:
+        total_s = seconds + 60 * minutes + 3600 * hours + 86400 * days
+    except TypeError:
+        given: list[Any] = [seconds, minutes, hours, days]
+        wrong = next(value for value in given if not isinstance(value, int | float))
+        raise DurableError(f"sleep takes numbers, as in sleep(hours=1); got {wrong!r}") from None
+    wait_ms = make_wait_ms(total_s, "a sleep")
     return _wait(Step(name=name, kind=StepKind.SLEEP, state=StepState.WAITING, wait_ms=wait_ms))
 
 
@@ -228,8 +237,8 @@ def version(change: str) -> Coroutine[Any, Any, bool]:
     """
     run = current_run()
     if run is None:
-        return _perform(None, _return(True))
-    return _perform(run, run.version(change))
+        return _perform(None, _return(True), f"version({change})")
+    return _perform(run, run.version(change), f"version({change})")
 
 
 def _read_now() -> datetime:
@@ -243,8 +252,8 @@ def _draw() -> float:
 def _builtin(function: Callable[[], T], name: str) -> Coroutine[Any, Any, T]:
     run = current_run()
     if run is None:
-        return _perform(None, _call_only(Call(function, (), {}, None)))
-    return _perform(run, run.step(function, (), {}, Options(name), ""))
+        return _perform(None, _call_only(Call(function, (), {}, None)), f"{name}()")
+    return _perform(run, run.step(function, (), {}, Options(name), ""), f"{name}()")
 
 
 def _wait(step: Step) -> Coroutine[Any, Any, Any]:
@@ -254,8 +263,24 @@ def _wait(step: Step) -> Coroutine[Any, Any, Any]:
             raise DurableError(
                 f"{step.kind.lower()} {step.name} is inside a step; a program can only wait between steps"
             )
-        return _perform(None, _return(None if step.kind is not StepKind.WORKFLOW else {}))
-    return _perform(run, run.wait(step))
+        return _perform(None, _return(None if step.kind is not StepKind.WORKFLOW else {}), _label(step))
+    return _perform(run, run.wait(step), _label(step))
+
+
+def _label(step: Step) -> str:
+    function = {StepKind.SLEEP: "sleep", StepKind.MESSAGE: "wait_for", StepKind.WORKFLOW: "call"}.get(step.kind, "step")
+    return f"{function}({step.name})"
+
+
+def _make_call_error(value: Any) -> DurableError:
+    """Return the error for `step(create(customer))`, which passes a result in place of a function."""
+    name = "function"
+    if asyncio.iscoroutine(value):
+        name = getattr(value, "__name__", name)
+        value.close()
+    return DurableError(
+        f"step takes a function and its arguments, as in step({name}, ...), and not the result of a call: got {value!r}"
+    )
 
 
 def _call_only(call: Call) -> Effects:
@@ -267,8 +292,11 @@ def _return(value: object) -> Effects:
     return value
 
 
-def _perform(run: DurableRun | None, effects: Effects) -> Coroutine[Any, Any, Any]:
-    """Execute an operation: return an awaitable on an event loop, and the result itself on another thread."""
+def _perform(run: DurableRun | None, effects: Effects, label: str) -> Coroutine[Any, Any, Any]:
+    """Execute an operation: return an awaitable on an event loop, and the result itself on another thread.
+
+    Python names the coroutine if it is never awaited, so it gets the operation as its name.
+    """
     try:
         running = asyncio.get_running_loop()
     except RuntimeError:
@@ -277,7 +305,10 @@ def _perform(run: DurableRun | None, effects: Effects) -> Coroutine[Any, Any, An
     if run is not None and running is not run.loop:
         effects.close()
         raise DurableError("durable steps run on the event loop of the worker, or on the thread of a def worker")
-    return drive(effects)
+    operation: Any = drive(effects, None if run is None else run.begin_later(effects, label))
+    operation.__qualname__ = f"durable.{label}"
+    awaitable: Coroutine[Any, Any, Any] = operation
+    return awaitable
 
 
 def __getattr__(name: str) -> Any:

@@ -142,6 +142,8 @@ class DurableRun:
         self._recorded: dict[StepKey, Step] | None = None
         self._unused: set[StepKey] = set()
         self._numbers: dict[str, int] = {}
+        #: The operations whose coroutines the program has not awaited, with their names. Only the event loop uses it.
+        self._not_begun: dict[Effects, str] = {}
         self._running: set[str] = set()
         #: Failed steps of this attempt. They are recorded if the program continues with another step.
         self._failures: list[Step] = []
@@ -554,6 +556,15 @@ class DurableRun:
         """Remove the steps of a task whose end is reported."""
         self._store.remove()
 
+    def begin_later(self, effects: Effects, label: str) -> dict[Effects, str]:
+        """Note an operation that begins when the program awaits it. Return all those, for `drive`."""
+        self._not_begun[effects] = label
+        return self._not_begun
+
+    def list_not_begun(self) -> list[str]:
+        """Return the operations that the program has called and not awaited."""
+        return list(self._not_begun.values())
+
     def list_unused(self) -> list[str]:
         """Return the recorded steps that the program has not reached."""
         with self._lock:
@@ -631,8 +642,15 @@ def make_wait_ms(seconds: float, what: str) -> int:
 # -- executing effects ------------------------------------------------------------------------------------------------
 
 
-async def drive(effects: Effects) -> Any:
-    """Execute the effects of an operation on the event loop. A `def` of the user runs on a thread."""
+async def drive(effects: Effects, not_begun: dict[Effects, str] | None) -> Any:
+    """Execute the effects of an operation on the event loop. A `def` of the user runs on a thread.
+
+    Args:
+        effects: The operation.
+        not_begun: The operations of the task that have not begun. This one is removed from them.
+    """
+    if not_begun is not None:
+        del not_begun[effects]
     send: Callable[[Any], Call | Do] = effects.send
     value: Any = None
     while True:

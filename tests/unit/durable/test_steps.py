@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import json
+import re
 import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from urllib.request import urlopen
 
@@ -20,7 +23,7 @@ from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
 from conductor.client.workflow import ConductorWorkflow
 from conductor.client.workflow.task.simple_task import SimpleTask
-from conductor.durable import ReplayMismatch
+from conductor.durable import DurableError, ReplayMismatch
 from conductor.durable import run as durable_run
 from conductor.durable import sync as blocking
 from conductor.testing.replay import MemorySteps, run_to_end
@@ -439,6 +442,37 @@ def test_parallel_steps_of_one_name_are_an_error(run_workflow: Any) -> None:
     assert task.status == "FAILED_WITH_TERMINAL_ERROR"
     assert "two steps named 'note_async' run at the same time" in task.reason_for_incompletion
     assert "name=" in task.reason_for_incompletion
+
+
+@pytest.mark.parametrize("is_sync", [True, False])
+def test_the_result_of_a_call_in_place_of_a_function_is_an_error(is_sync: bool) -> None:
+    calls = Calls()
+    wrong: Any = calls.note(1) if is_sync else calls.note_async(1)
+    with pytest.raises(DurableError, match="step takes a function and its arguments, as in step.*not the result of a"):
+        durable.step(wrong)  # type: ignore[unused-coroutine]
+
+
+@pytest.mark.parametrize("options", [{"seconds": "1h"}, {"hours": "1"}, {"seconds": timedelta(hours=1)}])
+def test_a_sleep_of_something_else_than_a_number_is_an_error(options: Any) -> None:
+    wrong = re.escape(repr(next(iter(options.values()))))
+    with pytest.raises(DurableError, match=rf"sleep takes numbers, as in sleep\(hours=1\); got {wrong}"):
+        durable.sleep(**options)  # type: ignore[unused-coroutine]
+
+
+def test_operations_that_are_not_awaited_are_named(run_workflow: Any, caplog: pytest.LogCaptureFixture) -> None:
+    calls = Calls()
+
+    async def program() -> dict[str, Any]:
+        with pytest.warns(RuntimeWarning, match=r"coroutine 'durable.step\(note\)' was never awaited"):
+            durable.step(calls.note, 1)  # type: ignore[unused-coroutine]
+            gc.collect()
+        await durable.step(calls.note_async, 2)
+        return {}
+
+    run_workflow(one_task(), workers=[worker(program)])
+    assert calls == [2]
+    (text,) = [message for message in caplog.messages if message.startswith("The function did not await")]
+    assert "write `await` before them: step(note) (task_type=program" in text
 
 
 def test_a_changed_program_is_an_error_that_names_the_step(run_workflow: Any) -> None:

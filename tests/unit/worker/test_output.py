@@ -364,3 +364,13 @@ def test_outputs_from_many_tasks_at_once_do_not_disturb_each_other():
         return await asyncio.gather(*(one(i) for i in range(100)))
 
     assert [output["i"] for output in asyncio.run(all_of_them())] == list(range(100))
+
+
+def test_a_coroutine_in_the_output_is_an_error_that_names_await() -> None:
+    async def load() -> int:
+        return 1
+
+    pending = load()
+    with pytest.raises(OutputError, match="output.n: object of type coroutine cannot be sent as JSON: write `await`"):
+        encode_output({"n": pending})
+    pending.close()

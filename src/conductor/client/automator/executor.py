@@ -120,7 +120,14 @@ class Executor:
         outcome = self._make_outcome(value, error, running)
         if error is not None:
             outcome.result.forget_steps = run.forget_failures(error) or None
-        elif unused := run.list_unused():
+            return outcome
+        if forgotten := run.list_not_begun():
+            logger.warning(
+                "The function did not await durable operations, so they did not run; write `await` before them: %s %s",
+                ", ".join(forgotten[:10]),
+                running.label,
+            )
+        if unused := run.list_unused():
             logger.warning(
                 "The function ended without reaching recorded steps, so its code may have changed: steps=%s %s",
                 ", ".join(unused[:10]),

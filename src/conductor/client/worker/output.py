@@ -14,6 +14,7 @@ import os
 from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from enum import Enum
+from types import CoroutineType
 from typing import Any
 
 import msgspec
@@ -169,7 +170,8 @@ def _convert_object(value: object, path: str, above: tuple[int, ...]) -> object:
     try:
         return msgspec.to_builtins(value)  # datetime, UUID, bytes and the like
     except TypeError:
-        raise OutputError(path, f"object of type {_type_name(value)} cannot be sent as JSON") from None
+        advice = ": write `await` before the call that returns it" if isinstance(value, CoroutineType) else ""
+        raise OutputError(path, f"object of type {_type_name(value)} cannot be sent as JSON{advice}") from None
 
 
 def _simplify(value: object) -> object:
