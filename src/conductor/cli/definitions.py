@@ -6,7 +6,7 @@ import difflib
 import importlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -26,12 +26,16 @@ from conductor.cli.support import (
     print_web_ui,
     unreachable_error,
 )
+from conductor.client.configuration.option import ConfigurationError
 from conductor.client.http.async_api_client import DEFINITION_LOGGER, AsyncApiClient
 from conductor.client.http.errors import ApiException, ConductorError, NotFoundException, TransportError
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.metadata_client import AsyncMetadataClient, MetadataClient
 from conductor.client.scheduler_client import SchedulerClient
+from conductor.client.worker import registry
+from conductor.client.worker.worker import Worker, get_code_options
+from conductor.client.worker.worker_config import resolve_worker_config
 
 Modules = Annotated[
     list[str],
@@ -99,9 +103,13 @@ def register(
 ) -> None:
     """Register workflow definitions on a server, with the schedules that they declare.
 
+    The command also registers the task definitions that the workers of the modules
+    declare, for example with retries=3.
     The command prints the server's warnings about parts that are probably mistakes.
     """
+    known = registry.list_workers()
     definitions = find_definitions(modules)
+    workers = [worker for worker in registry.list_workers() if worker not in known]
     # A definition in JSON is sent as it is written, so that the server sees fields that the model does not know.
     written = {(one["name"], one.get("version") or 1): one for name in modules for one in _read_json(name)}
     schedules = find_schedules(modules)
@@ -127,12 +135,38 @@ def register(
                 schedule = schedules.get(definition.name)
                 when = "" if schedule is None else f", starts at {schedule.cron_expression}"
                 print_line(f"{_title(definition)}: registered{when}")
+    for task_type in _register_task_definitions(workers, url, overwrite=overwrite):
+        if not as_json:
+            print_line(f"task {task_type}: registered")
     warnings = print_definition_warnings(url, [(one.name, one.version or 1) for one in definitions])
     if as_json:
         found = [{"name": one.name, "version": one.version or 1} for one in definitions]
         print_json(
             [{**one, "warnings": [text for text in warnings if text.startswith(f"{one['name']}: ")]} for one in found]
         )
+
+
+def _register_task_definitions(workers: Sequence[Worker], url: str | None, *, overwrite: bool) -> list[str]:
+    """Register the task definitions that workers declare. Return the task types that were registered."""
+    # Imported here, because it is large and no other command needs it.
+    from conductor.client.automator.registration import register_definition
+
+    kept = {} if overwrite else {"overwrite_task_def": False}
+    try:
+        configs = [
+            resolve_worker_config(one.get_task_definition_name(), {**get_code_options(one), **kept}) for one in workers
+        ]
+    except ConfigurationError as error:
+        raise UserError(error) from None
+    declared = [(worker, config) for worker, config in zip(workers, configs, strict=True) if config.register_task_def]
+    if not declared:
+        return []
+
+    async def register_all(api: AsyncApiClient) -> list[str]:
+        return [config.worker_name for worker, config in declared if await register_definition(worker, config, api)]
+
+    with silence_logger(DEFINITION_LOGGER):
+        return call_server(url, register_all)
 
 
 @examples("workflow diff orders.py", "workflow diff orders.py --json")

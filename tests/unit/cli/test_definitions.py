@@ -99,6 +99,39 @@ def test_a_registration_saves_the_schedule_of_the_workflow(
     assert (saved.cron_expression, saved.zone_id) == ("0 0 2 * * *", "Europe/Berlin")
 
 
+RETRIED = """
+from conductor import worker_task
+from conductor.client.workflow import workflow
+
+@worker_task("retried", retries={retries}, retry_delay_s=5)
+def retried(text: str) -> str: ...
+
+@worker_task("plain")
+def plain(text: str) -> str: ...
+
+with workflow("{name}", inputs={{"text": str}}) as {name}:
+    retried(text=plain(text={name}.input("text")))
+"""
+
+
+def test_register_registers_the_task_definitions_that_workers_declare(
+    tmp_path: Path, server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def register(name: str, retries: int, *options: str) -> list[str]:
+        file = tmp_path / f"{name}_module.py"
+        file.write_text(RETRIED.format(name=name, retries=retries))
+        assert run_command(["workflow", "register", str(file), "--url", server, *options]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    assert register("first", 7) == ["first version 1: registered", "task retried: registered"]
+    assert register("second", 9) == ["second version 1: registered", "task retried: registered"]
+    assert register("third", 3, "--no-overwrite") == ["third version 1: registered"]
+    with MetadataClient(Configuration(server)) as metadata:
+        registered = metadata.get_task_def("retried")
+        assert (registered.retry_count, registered.retry_delay_seconds) == (9, 5)
+        assert [one.name for one in metadata.get_all_task_defs()] == ["retried"]
+
+
 def test_register_without_a_server_prints_the_remedy(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["workflow", "register", module.stem, "--url", "http://127.0.0.1:1/api"]) == 2
     refusal = capsys.readouterr().err

@@ -35,20 +35,29 @@ async def register(worker: WorkerInterface, config: ResolvedConfig, client: Asyn
     level = logging.INFO if client.configuration.logs_worker_options else logging.DEBUG
     logger.log(level, "Registering task definition: %s", name)
     try:
-        await _register(name, worker, config, client, level)
+        await register_definition(worker, config, client, level)
     except Exception as error:  # a worker without a registered definition still works
-        logger.warning("Failed to register task definition: %s", error)
+        logger.warning("Failed to register task definition: %s (task_type=%s)", error, name)
 
 
-async def _register(
-    name: str, worker: WorkerInterface, config: ResolvedConfig, client: AsyncApiClient, level: int
-) -> None:
+async def register_definition(
+    worker: WorkerInterface, config: ResolvedConfig, client: AsyncApiClient, level: int = logging.DEBUG
+) -> bool:
+    """Register the worker's task definition and schemas. Log each call at `level`.
+
+    Returns:
+        False if the definition exists and `overwrite_task_def` is off, so that nothing was registered.
+
+    Raises:
+        ConductorError: The server rejected a call, or did not answer.
+    """
+    name = worker.get_task_definition_name()
     metadata_api = AsyncMetadataClient(client)
     if not config.overwrite_task_def:
         try:
             await metadata_api.get_task_def(name)
             logger.log(level, "Task definition exists - skipping (overwrite=false)")
-            return
+            return False
         except NotFoundException:
             pass
     links = await _register_schemas(name, worker, config, AsyncSchemaClient(client), level)
@@ -65,6 +74,7 @@ async def _register(
     action = "Registered/Updated" if is_updated else "Registered"
     logger.log(level, "%s task definition: %s", action, definition.name)
     logger.log(level, "View at: %s/taskDef/%s", client.configuration.ui_host.rstrip("/"), name)
+    return True
 
 
 async def _register_schemas(
