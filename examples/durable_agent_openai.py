@@ -1,6 +1,6 @@
 """A durable agent of the OpenAI Agents SDK with three tools, one of which asks a person.
 
-    pip install 'conductor-worker[all,openai-agents]'
+    pip install '.[all,openai-agents]'    # in a checkout
     conductor-worker dev examples/durable_agent_openai.py
 
 Without `OPENAI_BASE_URL`, a model in this file plans the calls, so the example needs no network. To use any server that

@@ -1,6 +1,6 @@
 """A durable pydantic-ai agent with three tools, one of which asks a person.
 
-    pip install 'conductor-worker[all,pydantic-ai]'
+    pip install '.[all,pydantic-ai]'    # in a checkout
     conductor-worker dev examples/durable_agent_pydantic_ai.py
 
 Without `OPENAI_BASE_URL`, a model in this file plans the calls, so the example needs no network. To use any server that
