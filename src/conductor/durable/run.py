@@ -535,16 +535,21 @@ class DurableRun:
 
     async def suspend(self) -> tuple[list[Step], int]:
         """Return the steps that the report of the suspended task records, and the seconds until its next delivery."""
-        if self._flushing is not None:  # the report ends the lease, so it must not overtake a record in flight
-            await asyncio.wait([self._flushing])
+        await self._wait_for_record()
         return await self._store.suspend(self._take_unrecorded())
 
-    def forget_failures(self, error: BaseException) -> list[StepKey]:
+    async def _wait_for_record(self) -> None:
+        """Wait for the record in flight. The report must not overtake it, because the report ends the lease."""
+        if self._flushing is not None:
+            await asyncio.wait([self._flushing])
+
+    async def forget_failures(self, error: BaseException) -> list[StepKey]:
         """Forget the failed steps whose exceptions have ended the attempt, so that the next attempt runs them again.
 
         Also forget the steps that the program has cancelled after such a failure: it may have cancelled them because of
         the failure.
         """
+        await self._wait_for_record()
         guilty, keys = set(_list_causes(error)), list[StepKey]()
         for key, failure in self._errors.items():
             if id(failure) in guilty or (keys and isinstance(failure, asyncio.CancelledError)):

@@ -105,7 +105,8 @@ async def run_once(
         run: DurableRun | None = context.durable
         if run is None or not run.is_suspended:
             if run is not None:
-                run.forget_failures(error)
+                run.close()
+                await run.forget_failures(error)
             raise
     finally:
         context.closed = True

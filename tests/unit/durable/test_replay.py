@@ -154,6 +154,39 @@ def test_a_branch_that_returns_through_many_levels_reaches_its_next_step_before_
     assert {name for name, _ in store.steps} == {"inner", "after", "approval"}
 
 
+def test_a_failure_that_ends_the_attempt_while_it_is_recorded_is_forgotten() -> None:
+    class SlowSteps(MemorySteps):
+        async def record(self, steps: list[Step]) -> None:
+            await asyncio.sleep(0.05)
+            await super().record(steps)
+
+    attempts: list[int] = []
+
+    async def refuse_once() -> None:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise Refused
+
+    async def work_later() -> None:
+        while not attempts:
+            await asyncio.sleep(0)
+        await durable.step(double, 1, name="later")
+
+    async def program() -> int:
+        await asyncio.gather(durable.step(refuse_once), work_later())
+        return len(attempts)
+
+    async def run_twice() -> int:
+        store = SlowSteps()
+        with pytest.raises(Refused):
+            await run_to_end(program, store)
+        await asyncio.sleep(0.1)
+        found: int = await run_to_end(program, store)
+        return found
+
+    assert asyncio.run(run_twice()) == 2
+
+
 def test_the_report_that_suspends_a_task_does_not_overtake_a_record() -> None:
     class SlowSteps(MemorySteps):
         async def record(self, steps: list[Step]) -> None:

@@ -119,7 +119,7 @@ class Executor:
             return outcome
         outcome = self._make_outcome(value, error, running)
         if error is not None:
-            outcome.result.forget_steps = run.forget_failures(error) or None
+            outcome.result.forget_steps = await run.forget_failures(error) or None
             return outcome
         if forgotten := run.list_not_begun():
             logger.warning(
