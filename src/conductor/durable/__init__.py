@@ -305,7 +305,9 @@ def _perform(run: DurableRun | None, effects: Effects, label: str) -> Coroutine[
     if run is not None and running is not run.loop:
         effects.close()
         raise DurableError("durable steps run on the event loop of the worker, or on the thread of a def worker")
-    operation: Any = drive(effects, None if run is None else run.begin_later(effects, label))
+    if run is not None:
+        run.note_call(effects, label)
+    operation: Any = drive(effects, run)
     operation.__qualname__ = f"durable.{label}"
     awaitable: Coroutine[Any, Any, Any] = operation
     return awaitable

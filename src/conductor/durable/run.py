@@ -116,6 +116,8 @@ class Do(NamedTuple):
 
 
 Effects: TypeAlias = Generator[Call | Do, Any, Any]
+#: Calls a function with an argument on a thread, in the context of the caller, such as `asyncio.to_thread`.
+CallOnThread: TypeAlias = Callable[[Callable[[Call], Any], Call], Awaitable[Any]]
 
 
 class _Wait(NamedTuple):
@@ -131,10 +133,13 @@ on_record: Callable[[DurableRun, Step, bool], None] | None = None
 class DurableRun:
     """The steps of one attempt. The lock protects all fields, because a `def` and the event loop use them."""
 
-    def __init__(self, context: TaskContext, store: StepStore, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, context: TaskContext, store: StepStore, loop: asyncio.AbstractEventLoop, call_on_thread: CallOnThread
+    ) -> None:
         self._context = context
         self._store = store
         self.loop = loop
+        self.call_on_thread = call_on_thread
         self._lock = threading.RLock()
         self._loading: asyncio.Task[None] | None = None
         self._loaded_at_s = 0.0
@@ -561,10 +566,13 @@ class DurableRun:
         """Remove the steps of a task whose end is reported."""
         self._store.remove()
 
-    def begin_later(self, effects: Effects, label: str) -> dict[Effects, str]:
-        """Note an operation that begins when the program awaits it. Return all those, for `drive`."""
+    def note_call(self, effects: Effects, label: str) -> None:
+        """Note that the program has called an operation, which begins when the program awaits it."""
         self._not_begun[effects] = label
-        return self._not_begun
+
+    def note_begin(self, effects: Effects) -> None:
+        """Note that an operation has begun."""
+        del self._not_begun[effects]
 
     def list_not_begun(self) -> list[str]:
         """Return the operations that the program has called and not awaited."""
@@ -647,15 +655,12 @@ def make_wait_ms(seconds: float, what: str) -> int:
 # -- executing effects ------------------------------------------------------------------------------------------------
 
 
-async def drive(effects: Effects, not_begun: dict[Effects, str] | None) -> Any:
-    """Execute the effects of an operation on the event loop. A `def` of the user runs on a thread.
-
-    Args:
-        effects: The operation.
-        not_begun: The operations of the task that have not begun. This one is removed from them.
-    """
-    if not_begun is not None:
-        del not_begun[effects]
+async def drive(effects: Effects, run: DurableRun | None) -> Any:
+    """Execute the effects of an operation on the event loop. A `def` of the user runs on a thread."""
+    call_on_thread: CallOnThread = asyncio.to_thread
+    if run is not None:
+        run.note_begin(effects)
+        call_on_thread = run.call_on_thread
     send: Callable[[Any], Call | Do] = effects.send
     value: Any = None
     while True:
@@ -664,19 +669,19 @@ async def drive(effects: Effects, not_begun: dict[Effects, str] | None) -> Any:
         except StopIteration as end:
             return end.value
         try:
-            value = await (_call(effect) if isinstance(effect, Call) else effect.work())
+            value = await (_call(effect, call_on_thread) if isinstance(effect, Call) else effect.work())
             send = effects.send
         except BaseException as error:
             value, send = error, effects.throw
 
 
-async def _call(call: Call) -> Any:
+async def _call(call: Call, call_on_thread: CallOnThread) -> Any:
     token = _inside_step.set(True)
     try:
         async with asyncio.timeout(call.timeout_s):
             if is_coroutine_function(call.function):
                 return await _await_call(call, call.function(*call.args, **call.kwargs))
-            value = await asyncio.to_thread(_call_function, call)
+            value = await call_on_thread(_call_function, call)
             return await _await_call(call, value) if inspect.isawaitable(value) else value
     finally:
         _inside_step.reset(token)
@@ -782,8 +787,7 @@ def current_run() -> DurableRun | None:
             raise Suspended  # the task's function has ended, so a step of this branch could not be recorded
         if context.open_steps is None:
             return None
-        store, loop = context.open_steps()
-        run = context.durable = DurableRun(context, store, loop)
+        run = context.durable = DurableRun(context, *context.open_steps())
     return run
 
 

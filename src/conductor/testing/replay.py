@@ -94,7 +94,7 @@ async def run_once(
     """
     context = TaskContext(Task(task_id="replay", workflow_instance_id="replay"))
     loop = asyncio.get_running_loop()
-    context.open_steps = lambda: (store, loop)
+    context.open_steps = lambda: (store, loop, asyncio.to_thread)
     token, value = CURRENT_CONTEXT.set(context), None
     try:
         if is_coroutine_function(unwrap(function)):

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -18,6 +19,8 @@ from urllib.request import urlopen
 import pytest
 
 from conductor import durable
+from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
@@ -26,6 +29,7 @@ from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.durable import DurableError, ReplayMismatch
 from conductor.durable import run as durable_run
 from conductor.durable import sync as blocking
+from conductor.testing import ConductorStub
 from conductor.testing.replay import MemorySteps, run_to_end
 
 RETRIES = TaskDef(retry_count=3, retry_delay_seconds=0)
@@ -766,6 +770,32 @@ def test_a_lease_that_is_lost_in_a_step_records_nothing(
     assert run.output == {"number": 2, "after": 2}
     assert after == [2]  # the program did not go on after the lost lease
     assert [(step.key, step.result_json) for step in run.steps("p")] == [("lose_lease", b"2"), ("after", b"2")]
+
+
+def test_a_blocked_def_step_does_not_delay_the_end_of_the_process(conductor_stub: ConductorStub) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def block() -> None:
+        begun.set()
+        release.wait(20)
+
+    async def program() -> dict[str, Any]:
+        return {"found": await durable.step(block)}
+
+    async def serve() -> None:
+        workers = [Worker("program", program)]
+        configuration = Configuration(conductor_stub.url)
+        async with TaskHandlerAsyncIO(
+            workers, configuration, scan_for_annotated_workers=False, poll_timeout=0, shutdown_grace_seconds=0
+        ):
+            await asyncio.to_thread(begun.wait, 20)
+
+    conductor_stub.add_task("program", {})
+    began = time.monotonic()
+    asyncio.run(serve())
+    took_s = time.monotonic() - began
+    release.set()
+    assert took_s < 10
 
 
 def test_a_branch_that_survives_a_suspension_runs_no_step(run_workflow: Any) -> None:

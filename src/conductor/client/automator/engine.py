@@ -177,7 +177,7 @@ class Engine:
             running.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
         self._running.add(running)
         loop = asyncio.get_running_loop()
-        context.open_steps = lambda: (self._session.open_steps(running), loop)
+        context.open_steps = lambda: (self._session.open_steps(running), loop, self._session.call_on_thread)
         running.processing = loop.create_task(self.process_task(running, grant))
         return running.processing
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from conductor.client.automator.reporter import Reporter
 from conductor.client.automator.running_task import Stop
 from conductor.client.automator.step_file import StepFile, remove_old_files
 from conductor.client.automator.step_recorder import StepRecorder
+from conductor.client.automator.thread_pool import ThreadPool
 from conductor.client.event.task_runner_events import TaskLeaseExtended
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient, OnRequest
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from conductor.common.clock import Clock
 
 logger = logging.getLogger(__name__)
+
+#: At most this many `def` steps of `async def` workers run at the same time in one process.
+MAX_STEP_THREADS = 64
 
 
 class Session:
@@ -82,6 +87,7 @@ class Session:
         self._redelivery = None if self.journal is None else self._make_redelivery(self.journal)
         self._redelivery_task: asyncio.Task[None] | None = None
         self._keeps_step_files = False
+        self._step_threads = ThreadPool(MAX_STEP_THREADS, "durable-step", clock.monotonic)
         self._is_server_known = False
         self._abandoned_polls: set[AbandonedPoll] = set()
         self._user: asyncio.Task[Any] | None = None
@@ -110,6 +116,7 @@ class Session:
             self._redelivery_task.cancel()
             await asyncio.gather(self._redelivery_task, return_exceptions=True)
         await self.reporter.close()
+        self._step_threads.close()
         self.leases.close()
         if self.journal is not None:
             self.events.unregister(TaskLeaseExtended, self._on_lease_extended)
@@ -139,6 +146,13 @@ class Session:
             self._keeps_step_files = True
             remove_old_files(directory, self._max_age_s, self.clock)
         return StepFile(running, directory, self.journal.server, self.client, self.clock)
+
+    async def call_on_thread(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        """Call a `def` step of an `async def` worker on a thread that does not delay the end of the process."""
+        value, error, _ = await self._step_threads.submit(function, argument)
+        if error is not None:
+            raise error
+        return value
 
     def _make_redelivery(self, journal: Journal) -> Redelivery:
         return Redelivery(journal, self._delivery, self.api, self.events, max_age_s=self._max_age_s, clock=self.clock)

@@ -74,8 +74,8 @@ class TaskContext:
         closed: Whether the function has ended.
         has_unsent_news: Whether there are log lines, output or progress that the worker has not sent.
         on_news: Called when `has_unsent_news` becomes True.
-        open_steps: Returns the store for durable steps and the event loop of the workers; None if durable steps run
-            as ordinary calls.
+        open_steps: Returns the store for durable steps, the event loop of the workers, and a function that calls a
+            `def` step on a thread; None if durable steps run as ordinary calls.
         durable: The durable steps of this attempt; created by the first step.
     """
 
@@ -90,7 +90,7 @@ class TaskContext:
         self.closed = False
         self.has_unsent_news = False
         self.on_news: Callable[[], None] | None = None
-        self.open_steps: Callable[[], tuple[Any, asyncio.AbstractEventLoop]] | None = None
+        self.open_steps: Callable[[], tuple[Any, asyncio.AbstractEventLoop, Any]] | None = None
         self.durable: Any = None
         self._progress: tuple[float, float | None, str | None] | None = None
         self._cancel_reason: str | None = None
