@@ -10,11 +10,11 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 #: The schemes of Litestream.
 SCHEMES = ("file", "s3", "gs", "abs", "oss", "sftp", "nats", "webdav", "webdavs")
-#: A replica is stored below the URL under its number, with this many digits: `000001`.
+#: A replica is stored below the URL under its number, with at least this many digits: `000001`.
 NUMBER_DIGITS = 6
 HIDDEN = "***"
 _SECRET_NAME = re.compile(r"pass|secret|token|key|credential|signature", re.IGNORECASE)
-_NUMBER = re.compile(rf"\d{{{NUMBER_DIGITS}}}")
+_NUMBER = re.compile(rf"[0-9]{{{NUMBER_DIGITS},18}}")
 
 
 class InvalidReplicaUrl(ValueError):

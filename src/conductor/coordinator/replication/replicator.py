@@ -2,6 +2,10 @@
 
 A thread supervises the program and starts it again if it ends. The program ends with the coordinator, also after a
 `kill -9`: a shell script waits at a pipe from the coordinator, and stops the program when the pipe closes.
+
+Each run of the program begins a new replica. While the program does not run, SQLite may begin its write-ahead log
+again. Litestream 0.5 does not always notice that: it then continues the old replica without the pages that it missed,
+and nobody can restore it.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from conductor.coordinator.replication.litestream import (
     write_configuration,
 )
 from conductor.coordinator.replication.replica_url import ReplicaUrl
-from conductor.coordinator.store.database_file import MEMORY, NO_ROOM, StoreRefused
+from conductor.coordinator.store.database_file import MEMORY, NO_ROOM, StoreError, StoreRefused
 from conductor.coordinator.store.statements import REPLICA_PLACE, SET_REPLICA_PLACE
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import Store
@@ -178,11 +182,11 @@ class Replicator:
         """
         assert self._store is not None  # noqa: S101 (set by `start`)
         last = self._store.call(lambda tx: tx.first(REPLICA_PLACE, self._url.digest))
-        number = int(last or 0) + 1
-        # Use the last number again if it has no replica. Otherwise a coordinator that ends again and again before its
-        # first copy would leave so many unused numbers that `restore` stops its search among them.
+        # Use the last number again if it has no replica. Otherwise a program that ends again and again before its first
+        # copy would leave so many unused numbers that `restore` stops its search among them.
         if last is not None and self._is_unused(self._url.with_number(int(last))):
-            number = int(last)
+            return self._url.with_number(int(last))
+        number = int(last or 0) + 1
         if last is None and (self._url.list_numbers() or has_files(self._program, self._url.with_number(number))):
             raise StoreRefused(
                 f"{self._url.shown} already has replicas of another database, and two databases must not share a URL; "
@@ -201,12 +205,10 @@ class Replicator:
             tx.run(SET_REPLICA_PLACE, digest, number)
 
         self._store.call(record)
-        # Litestream's working files describe the previous replica. Without them, the new one begins with a snapshot.
-        shutil.rmtree(self._directory / "state", ignore_errors=True)
         return replica
 
     def _is_unused(self, replica: ReplicaUrl) -> bool:
-        """Return whether the last start on this machine chose this number, and ended before its first copy.
+        """Return whether the last run on this machine chose this number, and ended before its first copy.
 
         The configuration next to the database names the replica of the last start, and the lock shows whether its
         Litestream is still running. A copy of the database on another machine has no configuration and must not use
@@ -220,9 +222,16 @@ class Replicator:
         except (OSError, ValueError, LookupError):
             return False
         try:
-            return try_lock(lock) and not has_files(self._program, replica)
+            return try_lock(lock) and not self._has_copies(replica)
         finally:
             os.close(lock)
+
+    def _has_copies(self, replica: ReplicaUrl) -> bool:
+        directory = replica.directory
+        if directory is None:
+            return has_files(self._program, replica)
+        # A directory that was removed is not used again, because only its creation reserves it.
+        return not directory.is_dir() or any(entry.name != MARKER for entry in directory.iterdir())
 
     def _claim(self, replica: ReplicaUrl) -> None:
         """Create the directory of a replica on a file system. mkdir is atomic, so two coordinators never share one."""
@@ -247,13 +256,15 @@ class Replicator:
     # -- the program ----------------------------------------------------------------------------------------------
 
     def _supervise(self) -> None:
-        backoff_s = FIRST_BACKOFF_S
+        backoff_s, has_number = FIRST_BACKOFF_S, self._replica is not None
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
-                if self._replica is not None or self._try_to_choose_replica():
+                if has_number or self._try_to_choose_replica():
+                    has_number = True
                     self._run_program()
-            except (StoreRefused, OSError) as error:
+                    has_number = False  # the next run begins a new replica
+            except (StoreError, OSError) as error:
                 self._note_error(str(error))
             except Exception as error:  # otherwise the thread would end, and the replication with it
                 logger.exception("Replication failed")
@@ -271,6 +282,8 @@ class Replicator:
         if lock is None:
             return
         try:
+            # Litestream's working files describe the last replica. Without them, the new one begins with a snapshot.
+            shutil.rmtree(self._directory / "state", ignore_errors=True)
             configuration = self._directory / CONFIGURATION
             write_configuration(configuration, self._make_configuration(self._replica))
             command = [self._program, "replicate", "-no-expand-env", "-config", str(configuration)]
@@ -290,8 +303,9 @@ class Replicator:
                 )
         finally:
             os.close(lock)  # the child has a copy, and holds the lock until it has ended
+        assert process.stdin is not None  # noqa: S101 (a pipe)
         assert process.stderr is not None  # noqa: S101 (a pipe)
-        with process.stderr as lines:
+        with process.stdin, process.stderr as lines:
             self._read_log(lines)
         status = process.wait()
         self._bytes_of_earlier_runs, self._bytes = self._bytes_of_earlier_runs + self._bytes, 0

@@ -24,6 +24,7 @@ def test_a_place_is_a_directory_below_the_url(text: str, place: str) -> None:
     assert url.url == place
     assert url.has_number
     assert not ReplicaUrl.parse(text).has_number
+    assert ReplicaUrl.parse(text).with_number(1795064891).has_number, "a replica of a Litestream that you run yourself"
 
 
 def test_a_relative_directory_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +27,7 @@ from conductor.common.machine import try_lock
 from conductor.coordinator import Coordinator
 from conductor.coordinator.replication import replicator
 from conductor.coordinator.replication.litestream import find_program
+from conductor.coordinator.replication.restore import restore
 from conductor.coordinator.store.database_file import StoreRefused
 from tests.unit.cli.program import CLI, Program, url_in
 from tests.unit.coordinator.replication.replica_fixture import (
@@ -33,6 +40,7 @@ from tests.unit.coordinator.replication.replica_fixture import (
     until,
     until_replicated,
 )
+from tests.unit.recipes.recipes import DEPLOY
 
 pytestmark = pytest.mark.xdist_group("replication")
 
@@ -144,6 +152,65 @@ def test_litestream_is_started_again_and_ends_with_the_coordinator(tmp_path: Pat
         assert program.wait() == 0
         child.wait(60)
     assert places(tmp_path / "replica") == ["000001", "000002"]
+
+
+def count_log_pages(database: Path) -> int:
+    """Return the number of valid pages in the write-ahead log."""
+    return int.from_bytes(Path(f"{database}-shm").read_bytes()[16:20], sys.byteorder)
+
+
+@needs_litestream
+def test_changes_during_a_pause_of_litestream_are_in_the_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite may begin its log again in the pause. Litestream then misses pages if it continues its replica."""
+    monkeypatch.setattr(replicator, "FIRST_BACKOFF_S", 2.0)
+    database, replica = tmp_path / "a.db", tmp_path / "replica"
+    with Coordinator(database, replicate=str(replica)) as coordinator:
+        define(coordinator.url)
+        while count_log_pages(database) < 500:
+            start(coordinator.url)
+        until_replicated(database)
+        litestream_of(os.getpid()).kill()
+        while count_log_pages(database) >= 500:
+            start(coordinator.url)
+        until(lambda: replication(coordinator.url)["restarts"] == 1)
+        until_replicated(database)
+        started = call(coordinator.url, "GET", "/workflow/search?size=0")["totalHits"]
+    restored = restore(str(replica), tmp_path / "restored.db")
+    assert restored.state.running_workflows == started
+
+
+@needs_litestream
+def test_the_unit_of_a_litestream_of_its_own_begins_a_new_replica_at_each_start(tmp_path: Path) -> None:
+    recipe, configuration = DEPLOY / "litestream", tmp_path / "litestream.yml"
+    moved = {
+        "/var/lib/conductor": str(tmp_path),
+        "/etc/litestream.yml": str(configuration),
+        "/usr/bin/litestream": find_program(),
+        "s3://my-bucket/conductor": f"file://{tmp_path}/replica",
+        "%%": "%",
+    }
+
+    def move(text: str) -> str:
+        return functools.reduce(lambda moving, names: moving.replace(*names), moved.items(), text)
+
+    configuration.write_text(move((recipe / "litestream.yml").read_text()))
+    unit = move((recipe / "conductor-litestream.service").read_text())
+    prepare, run = (shlex.split(re.findall(rf"^{name}=(.*)$", unit, re.M)[0]) for name in ("ExecStartPre", "ExecStart"))
+    with Coordinator(tmp_path / "coordinator.db") as coordinator:
+        define(coordinator.url)
+        for count in (1, 2):
+            started = start(coordinator.url)
+            subprocess.run(prepare, check=True)
+            with subprocess.Popen(run, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as program:
+                until(lambda: len(list(tmp_path.glob("replica/*/ltx/0/*.ltx"))) >= count)  # noqa: B023 - called here
+                program.kill()
+            newest = max((tmp_path / "replica").iterdir())
+            restored = restore(str(newest), tmp_path / f"{count}.db")
+            assert restored.state.running_workflows == count, started
+            until(lambda: str(int(time.time())) != newest.name)  # noqa: B023 - called here
+    assert len(places(tmp_path / "replica")) == 2
 
 
 @needs_litestream
