@@ -60,6 +60,12 @@ STEPS_PER_TRANSACTION_S = 0.2
 TURN_S = 0.05
 #: The maximum number of reports that one transaction judges.
 REPORTS_PER_TRANSACTION = 500
+#: The maximum number of tasks that one poll leases. After tasks of `MAX_POLL_BYTES` in total, a poll leases no further
+#: task, because workers reject an answer of more than 64 MB.
+POLLED_PER_TRANSACTION = 500
+MAX_POLL_BYTES = 16 * 1024 * 1024
+#: A poll reads this many workflows at a time, so that few large ones are in memory.
+WORKFLOWS_PER_POLL_READ = 10
 #: The maximum number of tasks that one transaction requeues.
 REQUEUED_PER_TRANSACTION = 500
 #: The maximum number of overdue tasks, and of overdue workflows, that one transaction handles.

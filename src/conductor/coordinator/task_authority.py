@@ -178,7 +178,7 @@ class TaskAuthority:
                 tx.notes.grants[-1] = parked, granted
                 left -= len(granted) or left
             if left < count:  # subtract, because `poll_now` may have made further tasks ready
-                tx.notes.ready[task_type, domain] -= count - left
+                tx.notes.ready[task_type, domain] -= count - max(0, left)
 
     def after_commit(self, notes: Notes) -> None:
         """Answer parked polls with the tasks that were leased for them, and wake polls for the other ready tasks."""

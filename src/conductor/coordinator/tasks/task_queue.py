@@ -15,7 +15,12 @@ import msgspec
 from conductor.coordinator.definitions.definition_snapshots import Snapshots, SnapshotTask
 from conductor.coordinator.definitions.task_defs import TaskDef
 from conductor.coordinator.definitions.workflow_plan import OPERATORS_WITH_SCRIPTS, SYSTEM_DOMAIN
-from conductor.coordinator.limits import REQUEUED_PER_TRANSACTION
+from conductor.coordinator.limits import (
+    MAX_POLL_BYTES,
+    POLLED_PER_TRANSACTION,
+    REQUEUED_PER_TRANSACTION,
+    WORKFLOWS_PER_POLL_READ,
+)
 from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.server_metrics import (
     GRANTED_TOTAL,
@@ -116,6 +121,8 @@ class TaskQueue:
     ) -> list[dict[str, Any]]:
         """Lease up to `count` ready tasks of a queue, the highest priority first, then the longest ready.
 
+        If tasks are left because of `POLLED_PER_TRANSACTION` or `MAX_POLL_BYTES`, the next parked poll is woken.
+
         Args:
             tx: The transaction.
             task_type: The type of the tasks.
@@ -133,15 +140,24 @@ class TaskQueue:
             return []
         if known.concurrent_limit or known.rate_limit:
             count = min(count, self._free_capacity(tx, known))
-        found = tx.rows(READY_TASKS, queue, count) if count > 0 else []
+        found = tx.rows(READY_TASKS, queue, min(count, POLLED_PER_TRANSACTION)) if count > 0 else []
         if not found:
             return []
-        tx.notes.count((GRANTED_TOTAL.name, task_type), len(found))
+        granted: list[dict[str, Any]] = []
+        size = 0
+        for place, task in enumerate(found):
+            if size > MAX_POLL_BYTES:
+                break
+            if place % WORKFLOWS_PER_POLL_READ == 0:
+                tx.cache.load(tx, [one.workflow for one in found[place : place + WORKFLOWS_PER_POLL_READ]])
+            granted.append(self._grant(tx, task, worker_id, domain, granted_for[place] if granted_for else None))
+            size += count_task_bytes(granted[-1])
+        tx.notes.count((GRANTED_TOTAL.name, task_type), len(granted))
         if known.rate_limit:
-            tx.run_many(ADD_RATE_START, [(known.pk, tx.now_ms)] * len(found))
-        tx.cache.load(tx, [task.workflow for task in found])
-        reported = granted_for or [None] * len(found)
-        return [self._grant(tx, task, worker_id, domain, reported[place]) for place, task in enumerate(found)]
+            tx.run_many(ADD_RATE_START, [(known.pk, tx.now_ms)] * len(granted))
+        if len(granted) < len(found) or len(found) == POLLED_PER_TRANSACTION:
+            tx.notes.add_ready(task_type, domain)
+        return granted
 
     def _free_capacity(self, tx: Tx, known: TaskType) -> int:
         """Return how many tasks of a type may start now under its concurrency and rate limits."""
@@ -470,21 +486,27 @@ class TaskQueue:
         """Grant the authors of the first `wanted` reports one task each, from the queue of the reported task.
 
         A worker repeats a report if it did not get the answer. It then gets the same task again, if the lease of that
-        task is still open. If the worker no longer wants a task, that task is requeued.
+        task is still open. If the worker no longer wants a task, that task is requeued. After tasks of `MAX_POLL_BYTES`
+        in total, no further task is granted.
         """
         authors: dict[tuple[int, str | None], list[int]] = {}
         granted: dict[int, dict[str, Any] | None] = {}
+        size = 0
         for place, (report, outcome) in enumerate(zip(reports, outcomes, strict=True)):
             if outcome.is_repeated:
-                granted[place] = self._redeliver_or_requeue(tx, report, wanted=place < wanted)
+                is_wanted = place < wanted and size <= MAX_POLL_BYTES
+                task = granted[place] = self._redeliver_or_requeue(tx, report, wanted=is_wanted)
+                size += 0 if task is None else count_task_bytes(task)
             elif place < wanted and outcome.ended_queue is not None and report.lease_id is not None:
                 authors.setdefault((outcome.ended_queue, report.worker_id), []).append(place)
         for (queue, worker_id), places in authors.items():
             found = tx.cached_first(QUEUE_OF, queue)
-            if found is None:
+            if found is None or size > MAX_POLL_BYTES:
                 continue
             reported = [tx.ids.task_pk(reports[place].task_id) or 0 for place in places]
-            granted |= zip(places, poll(tx, found.task_type, found.domain, worker_id, reported), strict=False)
+            tasks = poll(tx, found.task_type, found.domain, worker_id, reported)
+            size += sum(map(count_task_bytes, tasks))
+            granted |= zip(places, tasks, strict=False)
         return [
             msgspec.structs.replace(outcome, next_task=granted[place]) if place in granted else outcome
             for place, outcome in enumerate(outcomes)
@@ -599,6 +621,11 @@ class TaskQueue:
 
     def _task_def(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> TaskDef:
         return self._snapshots.get(tx, workflow.row.snapshot).task_def(task.row.ref, task.data.definition)
+
+
+def count_task_bytes(task: dict[str, Any]) -> int:
+    """Return about how many bytes a leased task takes in an answer."""
+    return sum(len(task[name]) for name in ("inputData", "outputData", "workflowTask", "taskDefinition"))
 
 
 def update_task_and_wake(tx: Tx, workflow: CachedWorkflow, task: CachedTask, **columns: Any) -> None:

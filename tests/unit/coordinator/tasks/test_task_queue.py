@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from conductor.coordinator.store.statements import LOGS
+from conductor.coordinator.tasks import task_queue
+from conductor.coordinator.tasks.task_report import Report
+from conductor.coordinator.views import queue_sizes
 from conductor.protocol.wire import Verdict
 from tests.unit.coordinator.core_harness import Harness, Task, simple
 
@@ -30,6 +34,55 @@ class TestAuthority:
     def test_a_lease_without_a_response_timeout_lasts_an_hour(self, harness: Harness) -> None:
         harness.start_one("plain")
         assert harness.poll_one("plain")["leaseExpiresAt"] == harness.clock.wall_ms() + 3_600_000
+
+
+class TestLargePolls:
+    """Workers reject an answer of more than 64 MB, and would never execute its tasks."""
+
+    @pytest.fixture(autouse=True)
+    def limit(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Polls lease two of these tasks."""
+        monkeypatch.setattr(task_queue, "MAX_POLL_BYTES", 20_000)
+        harness.workflow_def("flow", simple("work", inputParameters={"text": "${workflow.input.text}"}))
+
+    @staticmethod
+    def start(harness: Harness, count: int) -> None:
+        for _ in range(count):
+            harness.start(input={"text": "x" * 10_000})
+
+    def test_a_poll_that_leaves_tasks_wakes_the_next_poll(self, harness: Harness) -> None:
+        self.start(harness, 5)
+        counts = []
+        for left in (3, 1, 0, 0):
+            counts.append(len(harness.poll(count=100)))
+            assert harness.notes[-1].ready == ({("work", ""): 1} if left else {})
+        assert counts == [2, 2, 1, 0]
+
+    def test_tasks_that_come_with_verdicts_share_one_limit(
+        self, harness: Harness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.start(harness, 8)
+        held = [task for worker in ("w1", "w2") for task in harness.poll(worker=worker, count=2)]
+        fields = ("taskId", "workflowInstanceId", "workerId", "leaseId")
+        reports = [
+            msgspec.convert({**{name: task[name] for name in fields}, "status": "COMPLETED"}, Report) for task in held
+        ]
+
+        def judge() -> list[tuple[Verdict | None, bool]]:
+            outcomes = harness.store.call(lambda tx: harness.core.tasks.judge(tx, reports, len(reports)))
+            return [(outcome.verdict, outcome.next_task is not None) for outcome in outcomes]
+
+        assert judge() == [(Verdict.COMMITTED, has_task) for has_task in (True, True, False, False)]
+        monkeypatch.setattr(task_queue, "MAX_POLL_BYTES", 5_000)
+        assert judge() == [(Verdict.COMMITTED, has_task) for has_task in (True, False, False, False)], "sent again"
+        assert len(harness.poll(count=100, worker="w3")) == 1
+        assert harness.store.call(lambda tx: queue_sizes.count_tasks(tx, "work", "")) == 2
+
+    def test_a_poll_leases_a_limited_number_of_tasks(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(task_queue, "POLLED_PER_TRANSACTION", 3)
+        for _ in range(5):
+            harness.start()
+        assert [len(harness.poll(count=2**40)) for _ in range(3)] == [3, 2, 0]
 
 
 class TestCommitted:

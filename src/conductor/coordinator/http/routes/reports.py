@@ -16,12 +16,13 @@ from conductor.coordinator.http.request import ApiRequest, read_json
 from conductor.coordinator.http.routes.tasks import deliver_or_requeue
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.keys.roles import Access
-from conductor.coordinator.limits import REPORTS_PER_TRANSACTION
+from conductor.coordinator.limits import MAX_POLL_BYTES, REPORTS_PER_TRANSACTION
 from conductor.coordinator.request_errors import ApiError, bad_request
 from conductor.coordinator.store.lookup import get_task, get_workflow
 from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.task_authority import TaskCheck
+from conductor.coordinator.tasks.task_queue import count_task_bytes
 from conductor.coordinator.tasks.task_report import Outcome, Report
 from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import LEASE_EXPIRES_HEADER, NEXT_QUERY, VERDICT_HEADER, Verdict
@@ -83,11 +84,13 @@ async def batch(request: ApiRequest) -> Answer:
     reports = [report for report in read if isinstance(report, Report)]
     wanted = sum(isinstance(report, Report) for report in read[:wanted])
     outcomes: list[Outcome] = []
+    size = 0
     for start in range(0, len(reports), REPORTS_PER_TRANSACTION):
         some = reports[start : start + REPORTS_PER_TRANSACTION]
-        left = max(0, min(wanted - start, len(some)))
+        left = max(0, min(wanted - start, len(some))) if size <= MAX_POLL_BYTES else 0
         judge = partial(_judge_batch, request=request, reports=some, wanted=left, check=check)
         found = await request.write(judge, work=len(some))
+        size += sum(count_task_bytes(outcome.next_task) for outcome in found if outcome.next_task is not None)
         outcomes += [outcome.as_answer_to(report) for outcome, report in zip(found, some, strict=True)]
     judged = iter(outcomes)
     answered = [next(judged) if isinstance(one, Report) else one for one in read]
