@@ -74,7 +74,7 @@ def test_the_names_of_all_sdks_in_place_of_summaries(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("buckets", [(), (1, 1), (2, 1), (0, 1), (float("inf"),), tuple(range(1, 40))])
 def test_bounds_that_are_none_are_refused(buckets: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="ascending numbers of seconds"):
+    with pytest.raises(ValueError, match="positive numbers of seconds in ascending order"):
         MetricsSettings(buckets=buckets)
 
 

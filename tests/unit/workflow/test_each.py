@@ -200,7 +200,7 @@ def test_mistakes_in_blocks_over_lists_are_found_when_the_workflow_is_built() ->
     use("has no 'skuu'; did you mean 'sku'", wrong_field)
     use("needs 'count' as integer, but .* is string", wrong_type)
     use("the each block 'each' needs a list, but .*order.id.* is string", not_a_list)
-    use(r"got \[1, 2\]: pass a reference, or use Python's `for`", a_python_list)
+    use(r"needs a reference to a list, got \[1, 2\]; for a list that .* use Python's `for`", a_python_list)
     use("the each block 'each' has no steps", empty)
     use(r"'echo' .*'pack_line', which runs once for each element of 'each': use collect\(...\)", used_outside)
     use("'echo' .*element of 'each' outside its block", item_outside)

@@ -105,7 +105,9 @@ def check_task_name(name: object, owner: str = "a worker") -> None:
     if not (name and isinstance(name, str)):
         raise TypeError(f"{owner} needs the name of its task type, got {name!r}")
     if not name.isprintable() or not name.strip():
-        raise ValueError(f"{owner} needs the name of its task type without control characters, got {name!r}")
+        raise ValueError(
+            f"{owner} needs a task type name that is not blank and has no control characters, got {name!r}"
+        )
 
 
 #: The attribute in which a decorated function stores the original function.

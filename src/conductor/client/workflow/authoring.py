@@ -550,8 +550,8 @@ def _read_list_type(owner: str, items: object) -> ValueType | None:
     reference = target.as_reference() if hasattr(type(items), "as_reference") else items
     if not isinstance(reference, Reference):
         raise WorkflowError(
-            f"{owner} repeats its steps for a list that exists when the workflow runs, got {items!r}: pass a "
-            "reference, or use Python's `for`"
+            f"{owner} needs a reference to a list, got {items!r}; for a list that is known before the workflow runs, "
+            "use Python's `for`"
         )
     if reference.value_type is None:
         return None

@@ -39,10 +39,10 @@ class ClockJumps:
         self._offset_ms += jump_ms
         logger.log(
             logging.WARNING if failure is None else logging.ERROR,
-            "Wall clock was set %s or the machine was suspended, %s: by=%.1fs",
+            "Wall clock jumped %s: by=%.1fs; it was set, or the machine was suspended; leases and delays %s",
             "forward" if jump_ms > 0 else "back",
-            "so leases and delays were shifted" if failure is None else "and leases and delays could not be shifted",
             abs(jump_ms) / 1000,
+            "were shifted, too" if failure is None else "could not be shifted",
             exc_info=failure,
         )
 

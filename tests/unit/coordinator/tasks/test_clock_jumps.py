@@ -24,7 +24,7 @@ def test_a_jump_neither_ends_nor_extends_a_lease_o04(
     with caplog.at_level(logging.WARNING):
         harness.clock.advance(30)
         assert harness.poll() == []  # the task is not given to another worker
-    assert "Wall clock was set" in caplog.text
+    assert "Wall clock jumped" in caplog.text
     assert harness.report(first).verdict is Verdict.COMMITTED
 
 
@@ -39,7 +39,7 @@ def test_a_correction_that_fails_is_logged_once_as_an_error_o04(
     harness.clock.jump_wall(HOUR_S)
     harness.poll_one()
     harness.start_one()
-    (record,) = [record for record in caplog.records if "Wall clock was set" in record.message]
+    (record,) = [record for record in caplog.records if "Wall clock jumped" in record.message]
     assert record.levelname == "ERROR"
     assert "could not be shifted" in record.message
     assert record.exc_info is not None

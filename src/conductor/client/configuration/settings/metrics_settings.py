@@ -14,6 +14,7 @@ from conductor.telemetry.exposition import TIME_BOUNDS_S
 logger = logging.getLogger(__name__)
 
 MAX_BUCKETS = 32
+_BUCKETS_WANTED = f"a list of at most {MAX_BUCKETS} positive numbers of seconds in ascending order"
 BUCKETS_VARIABLE = "CONDUCTOR_METRICS_BUCKETS"
 #: The variable that selects canonical metric names. Conductor's other SDKs use the same variable.
 CANONICAL_VARIABLE = "WORKER_CANONICAL_METRICS"
@@ -71,7 +72,7 @@ class MetricsSettings:
 def _check_buckets(bounds: Sequence[float], where: str) -> tuple[float, ...]:
     is_ascending = all(a < b for a, b in itertools.pairwise(bounds))
     if not 1 <= len(bounds) <= MAX_BUCKETS or not is_ascending or not all(math.isfinite(b) and b > 0 for b in bounds):
-        raise ValueError(f"{where}: 1 to {MAX_BUCKETS} ascending numbers of seconds, such as 0.1, 1, 10")
+        raise ValueError(f"{where}: must be {_BUCKETS_WANTED}, such as 0.1, 1, 10")
     return tuple(float(bound) for bound in bounds)
 
 
@@ -83,7 +84,7 @@ def _read_buckets() -> tuple[float, ...]:
     try:
         return _check_buckets([float(part) for part in text.split(",")], where)
     except ValueError:
-        raise ValueError(f"{where}: 1 to {MAX_BUCKETS} ascending numbers of seconds, such as 0.1,1,10") from None
+        raise ValueError(f"{where}: must be {_BUCKETS_WANTED}, such as 0.1,1,10") from None
 
 
 def _read_canonical() -> bool:
