@@ -58,7 +58,10 @@ class WorkerOptions:
         aliases=("poll_interval", "polling_interval"),
     )
     thread_count: int = option(
-        1, "Tasks that run at once: threads of a `def`, coroutines of an `async def`.", minimum=1, maximum=10_000
+        1,
+        "Maximum number of tasks that run at the same time: in threads for a `def`, as coroutines for an `async def`.",
+        minimum=1,
+        maximum=10_000,
     )
     prefetch: int = option(
         0,
