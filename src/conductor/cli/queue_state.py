@@ -14,7 +14,8 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import ConductorError
 from conductor.protocol.why_waiting import format_duration
 
-#: A worker with a free slot polls every few seconds, so a queue without a poll for this long has no workers.
+#: A queue with waiting tasks counts as unattended if its last poll is older than this. A worker with a free slot polls
+#: every few seconds. A worker without a free slot does not poll, so a queue of busy workers also counts as unattended.
 UNATTENDED_AFTER_S = 60.0
 #: Task types that the server itself processes. No worker polls their queues.
 OWN_QUEUES = {

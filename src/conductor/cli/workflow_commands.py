@@ -225,7 +225,7 @@ def show(
 
 
 def _states_of(found: WorkflowReport) -> str:
-    """Return the statuses of a workflow and its tasks as one text, which shows whether something has changed."""
+    """Return the statuses of a workflow and its tasks as one text. Equal texts mean that no status has changed."""
     tasks = [f"{task.task_id} {task.status}" for task in found.tasks]
     return " ".join([str(found.workflow.get("status")), *tasks])
 

@@ -51,7 +51,7 @@ class Isolation:
         self._journal = journal
         self._records = None if journal is None else DeathRecords.of(journal)
         self._clock = clock
-        #: Called when tasks that are not suspects may begin again.
+        #: Called when the last probation has ended, because other tasks may then begin again.
         self.on_open: list[Callable[[], None]] = []
         #: The number of suspects that run alone (probation) or wait for that.
         self._suspects = 0

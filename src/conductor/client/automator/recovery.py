@@ -77,7 +77,7 @@ class Recovery:
     def end(self, timeout_s: float) -> None:
         """Wait up to `timeout_s` for the recovery process, then kill it.
 
-        The next start of the program sends the rest.
+        The next recovery process, or the next start of the program, sends the reports that remain.
         """
         if self._process is None:
             return

@@ -166,9 +166,10 @@ class Redelivery:
         )
 
     async def _deliver(self, report: PendingReport) -> Verdict:
-        """Send a report once.
+        """Send a report once, and return its verdict.
 
-        A Conductor server also accepts late results, so its task is read first to see whether it is still open.
+        A Conductor server does not reject late results. So for a task without a lease, read the task first: if the
+        worker no longer holds the task, the state of the task gives the verdict, and the report is not sent.
         """
         if not report.leased:
             try:

@@ -166,7 +166,7 @@ class Reporter:
         return None
 
     def on_stop(self, running: RunningTask) -> None:
-        """Remove the report of a task that was lost during an attempt, so that no process sends it again."""
+        """Remove the report of a task whose lease was lost while the report was sent, so that no process resends it."""
         if running.is_lost() and running.report is not None and self._journal is not None:
             self._journal.remove_soon(running.report)
 
@@ -199,7 +199,7 @@ class Reporter:
         return self._is_stopping
 
     def _is_unsure(self, running: RunningTask, report: PendingReport) -> bool:
-        """Return whether the task must be read back, because a Conductor server also accepts late reports."""
+        """Return whether the task must be read back, because a Conductor server does not reject late reports."""
         is_late = self._clock.monotonic() >= running.deadline
         return report.terminal and (is_late or running.config.verify_reports)
 

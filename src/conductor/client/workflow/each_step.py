@@ -30,7 +30,8 @@ from conductor.client.workflow.value_type import ValueType
 _BRANCH_TYPES = (TaskType.SIMPLE, TaskType.SUB_WORKFLOW, TaskType.HTTP, TaskType.HUMAN, TaskType.WAIT)
 _EXPRESSION = re.compile(r"\$\{\s*([^{}]+?)\s*\}")
 _PART = re.compile(r"[^.\[\]]+|\[\d+\]")
-#: The prefix of the input names of a branch that is a sub-workflow.
+#: The inputs of a branch that is a sub-workflow have names with this prefix, so that expressions that refer to these
+#: inputs are not confused with expressions that refer to inputs of the outer workflow.
 _OWN = "__"
 #: For an `each` block inside a branch: rewrites expressions to the scope of that branch. Otherwise changes nothing.
 _rewrite_outer: ContextVar[Callable[[re.Match[str]], str]] = ContextVar(

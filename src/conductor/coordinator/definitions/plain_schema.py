@@ -45,9 +45,9 @@ class _SchemaPlace(NamedTuple):
 
 
 class PlainSchema:
-    """Converts a schema to its plain form, in `root`.
+    """Converts a schema to the plain form that the module describes. `root` is the converted schema.
 
-    `nullable: true`, which generated schemas of workers use, accepts null whatever else the schema requires.
+    A schema with `nullable: true` accepts null even if its other keywords do not. Workers generate such schemas.
 
     Raises:
         SchemaRejected: The schema is nested too deeply, or a reference leads nowhere or outside the schema.

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from conductor.protocol.json_types import Json
 
-#: The data of a condition.
+#: The data that a condition reads: in the condition, `$` stands for this object.
 Data = Mapping[str, Json]
 #: A JavaScript value: None is null, `UNDEFINED` is undefined. A number is an int if it is whole and below `MAX_SAFE`,
 #: else a finite float.

@@ -138,7 +138,7 @@ class Epoch(NamedTuple):
     """A start of a coordinator on the file; see `ids.py`."""
 
     number: int
-    #: Lower bounds of the keys of rows that were created after this start.
+    #: The lowest key that a new row of each table could get after this start of the coordinator.
     first_workflow: int
     first_task: int
     first_run: int

@@ -122,7 +122,7 @@ def find_chosen_case(node: TaskNode, case: Any) -> list[TaskNode]:
 
 
 def fork(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """End at once. The decider starts the branches when it processes the end."""
+    """Complete the fork task at once. The decider starts the branches when it processes the completed task."""
     if node.next is None or node.next.type != "JOIN":
         raise FlowError("Fork task definition is not followed by a join task.  Check the blueprint")
     forked = [branch[0].ref for branch in node.branches]
@@ -130,7 +130,10 @@ def fork(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 
 
 def fork_dynamic(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """Read the branches from the input and end at once. The decider starts them when it processes the end."""
+    """Read the branches from the task's input, and complete the fork task at once.
+
+    The decider starts the branches when it processes the completed task.
+    """
     made = branches(draft, node, task.input)
     forked = {FORKED_TASKS: list(made), FORKED_DEFINITIONS: list(made.values())}
     return _completed(draft, task, input={**forked, **task.input})

@@ -1,1 +1,1 @@
-"""The API classes that conductor-python generates from the description of a server's API."""
+"""API classes with the names and methods of those that conductor-python generates from a server's API description."""
