@@ -185,7 +185,10 @@ def _apply_to_each(
 
 
 async def _is_known(workflows: AsyncWorkflowClient, workflow_id: str) -> bool:
-    """Return whether the workflow exists. Conductor also answers 404 if its status does not allow an action."""
+    """Return whether the workflow exists, after an action on it was answered with 404.
+
+    A Conductor server also answers 404 if the workflow exists but its status does not allow the action.
+    """
     try:
         await workflows.get_workflow_status(workflow_id)
     except ApiException:

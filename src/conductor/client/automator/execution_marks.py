@@ -65,7 +65,7 @@ class ExecutionMarks:
         self.set_probation("")
 
     def begin(self, task_id: str, poison_limit: int) -> Slot | None:
-        """Mark a task whose function is about to be called. Return the slot; None if the disk is full."""
+        """Write a task to a free slot before its function is called. Return the slot; None if the disk is full."""
         try:
             slot = self._free.pop()
         except IndexError:

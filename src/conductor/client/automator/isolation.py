@@ -63,7 +63,7 @@ class Isolation:
 
     @property
     def closed(self) -> bool:
-        """Whether only suspects may begin."""
+        """Whether a suspect runs or waits to run, so that tasks that are not suspects may not begin."""
         return self._suspects > 0
 
     async def run(self, execute: Execute, running: RunningTask) -> TaskOutcome | None:

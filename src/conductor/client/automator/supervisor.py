@@ -46,7 +46,8 @@ class Supervisor:
         self._successors: dict[WorkerProcess, WorkerProcess] = {}
         #: Replaced processes that finish their running tasks.
         self._retiring: list[WorkerProcess] = []
-        #: Why workers cannot start, so that all processes are drained; None if there is no such error.
+        #: The error of a worker process that could not start; None without such an error. After it, all processes are
+        #: drained.
         self.start_error: str | None = None
         self._grace_s = grace_s
         self._on_started = on_started or (lambda _name: None)

@@ -1,4 +1,4 @@
-"""Runs one worker on the current event loop, with conductor-python's constructor."""
+"""The class that runs one worker on the current event loop, named like the class of conductor-python."""
 
 from __future__ import annotations
 

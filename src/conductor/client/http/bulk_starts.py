@@ -108,7 +108,7 @@ class BulkStarts:
 
 
 def _split(bodies: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Group encoded start requests into bulk requests that a coordinator accepts."""
+    """Group encoded start requests, up to `MAX_BULK_STARTS` and `MAX_REQUEST_BYTES` per bulk request."""
     part: list[bytes] = []
     size = 0
     for body in bodies:

@@ -196,7 +196,7 @@ def find_option(name: str) -> Option:
     return _BY_NAME_OR_ALIAS[name]
 
 
-#: Fields of TaskDef, which is where the options of the same meaning have longer names.
+#: Field of TaskDef → the option that sets it. The error about an unknown option suggests this name.
 _FIELDS_OF_TASK_DEF = {
     "retry_count": "retries",
     "retry_delay_seconds": "retry_delay_s",
