@@ -192,7 +192,7 @@ class AuditRetention:
         self._keep_s = keep_s
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Remove old entries at intervals, until cancelled."""
         while True:
             await self._clock.sleep(await self.sweep())
 

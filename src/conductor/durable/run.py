@@ -514,7 +514,7 @@ class DurableRun:
         flushing.add_done_callback(self._on_flushed)
 
     def _on_flushed(self, flushing: asyncio.Task[None]) -> None:
-        """Let all open waits raise the error if waits could not be recorded."""
+        """If the new waits could not be recorded, raise the error in every open wait."""
         error = None if flushing.cancelled() else flushing.exception()
         if error is not None:
             for wait in list(self._waits.values()):

@@ -57,7 +57,7 @@ class MemoryBudget:
                 await granted
         except BaseException as error:
             if granted.done() and not granted.cancelled():
-                self.give(size)  # granted just before the wait ended
+                self.give(size)  # the bytes were granted just before the timeout or cancellation: release them
             else:
                 if entry in self._waiting:
                     self._waiting.remove(entry)

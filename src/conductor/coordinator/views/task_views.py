@@ -1,4 +1,4 @@
-"""Tasks as Conductor's clients read them."""
+"""Reads tasks from the database and formats them as JSON for Conductor's clients."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def has_ended(tx: Tx, workflow: int, ref: str) -> bool:
 
 
 def make_task_json(ids: Ids, row: TaskRow, data: TaskData, owner: TaskOwner, domain: str) -> JsonObject:
-    """Return a task as Conductor's clients read it; payloads and definitions are inserted as they are stored."""
+    """Return a task in Conductor's JSON format. Payloads and definitions are inserted as they are stored."""
     defined = owner.snapshot.task(row.ref, data.definition)
     task = (defined.delivery_fields or _make_delivery_fields(defined, row.operator)).copy()
     if row.operator == "SUB_WORKFLOW":
