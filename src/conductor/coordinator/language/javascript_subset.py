@@ -384,7 +384,7 @@ def _normalize_number(value: float) -> int | float:
     except OverflowError:
         value = math.inf
     if not math.isfinite(value):
-        raise EngineNeeded("only the engine can handle a number in the condition that is not finite")
+        raise EngineNeeded("a number in the condition is infinite or NaN, which only the engine can handle")
     return int(value) if value.is_integer() and abs(value) < MAX_SAFE else value
 
 
@@ -414,7 +414,7 @@ def _member(owner: Value, name: str) -> Value:
             return len(owner)
         if _INDEX.fullmatch(name):
             return owner[int(name)] if int(name) < len(owner) else UNDEFINED
-    raise EngineNeeded(f"'{name}' may be a function of JavaScript")
+    raise EngineNeeded(f"'{name}' may be a JavaScript property that only the engine knows")
 
 
 def _combine(sign: str, left: Evaluate, right: Evaluate) -> Evaluate:
@@ -440,7 +440,9 @@ def _arithmetic(compute: Operation) -> Operation:
         try:
             return _normalize_number(compute(to_number(left), to_number(right)))
         except (ArithmeticError, ValueError):  # a division by zero, or an overflow
-            raise EngineNeeded("only the engine can handle a number in the condition that is not finite") from None
+            raise EngineNeeded(
+                "a number in the condition is infinite or NaN, which only the engine can handle"
+            ) from None
 
     return apply
 
