@@ -66,7 +66,7 @@ async def wait_for_signal(
     request_id: str | None,
     refs: AbstractSet[str] = frozenset(),
 ) -> Answer:
-    """Answer once the workflow has ended, waits for a signal, or has ended a task of `refs`.
+    """Answer when the workflow has ended or waits for a signal, or when a task in `refs` has ended.
 
     If none of this happens within `wait_s`, answer with `signalTimeout` true.
     """

@@ -160,7 +160,7 @@ def _check_start(request: ApiRequest, start_request: Start) -> None:
 async def execute(request: ApiRequest) -> Answer:
     """POST /workflow/execute/{name}/{version}: start a workflow and wait for it.
 
-    Answer when the workflow has ended, waits for a signal, or has ended a task of `waitUntilTaskRef`.
+    Answer when the workflow has ended or waits for a signal, or when a task that `waitUntilTaskRef` names has ended.
     """
     start_request = request.json(Start)
     start_request.name = request.params["name"]
