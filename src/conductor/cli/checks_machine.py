@@ -38,14 +38,20 @@ MIN_FREE_BYTES = 200 << 20
 MAX_LISTED_DEATHS = 10
 #: A journal with this share of its maximum size is nearly full.
 FULL_SHARE = 0.9
-_ONE_WORKERS_OWN = re.compile(r"\S+ \S+ conductor[._]worker", re.IGNORECASE)
+#: A warning about a variable that may be for a single worker.
+ABOUT_WORKER_VARIABLE = re.compile(r"\S+ \S+ conductor[._]worker", re.IGNORECASE)
 
 
-def check_here(options: ResolvedConfig) -> Iterator[Finding]:
-    """Run all checks that need no server."""
+def check_here(options: ResolvedConfig, *, checks_workers: bool) -> Iterator[Finding]:
+    """Run all checks that need no server.
+
+    Args:
+        options: The options of all workers.
+        checks_workers: Whether `check_workers` reports the variables of workers, because it knows their names.
+    """
     yield from installation()
     yield from other_package()
-    yield from variables()
+    yield from variables(checks_workers)
     yield from home(options)
     yield from journal(options)
     yield from metrics_directory()
@@ -71,14 +77,17 @@ def other_package() -> Iterator[Finding]:
         yield warning("other-package", what, remedy)
 
 
-def variables() -> Iterator[Finding]:
+def variables(checks_workers: bool) -> Iterator[Finding]:
     """Check for misspelt environment variables."""
     for line in find_unknown_variables(os.environ, []):
+        is_about_worker = bool(ABOUT_WORKER_VARIABLE.match(line))
+        if is_about_worker and checks_workers:
+            continue
         # The workers' modules are not loaded, so a variable of a single worker looks like a misspelt one.
         may_be_right = " (correct if it is for a single worker: check with `conductor-worker workers MODULE`)"
         yield warning(
             "variable-sets-nothing",
-            line + may_be_right * bool(_ONE_WORKERS_OWN.match(line)),
+            line + may_be_right * is_about_worker,
             "Correct its name, or unset it.",
         )
 

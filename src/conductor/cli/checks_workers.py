@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
+from conductor.cli.checks_machine import ABOUT_WORKER_VARIABLE
 from conductor.cli.discovery import find_workers, list_unknown_variables
 from conductor.cli.finding import Finding, broken, ok, warning
 from conductor.cli.server_kind import describe_error, open_client
@@ -43,7 +44,11 @@ async def check_workers(modules: Sequence[str], configuration: Configuration) ->
         warning("two-workers-for-one-task", line, "Rename one of them, or give it a domain.")
         for line in registry.describe_duplicates()
     ]
-    found += [warning("variable-sets-nothing", line, "Correct its name.") for line in list_unknown_variables(workers)]
+    found += [
+        warning("variable-sets-nothing", line, "Correct its name.")
+        for line in list_unknown_variables(workers)
+        if ABOUT_WORKER_VARIABLE.match(line)
+    ]
     async with open_client(configuration) as api:
         for worker, config in pairs:
             try:

@@ -48,7 +48,8 @@ def doctor(
     except ConfigurationError as error:
         raise UserError(error) from None
     with silence_logger("conductor.client.http.access_token"):
-        findings = [*check_here(options), *asyncio.run(_check_over_network(configuration, modules or []))]
+        found_here = check_here(options, checks_workers=bool(modules))
+        findings = [*found_here, *asyncio.run(_check_over_network(configuration, modules or []))]
     if as_json:
         print_line(json.dumps([finding.to_dict() for finding in findings]))
     else:

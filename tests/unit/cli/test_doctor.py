@@ -70,6 +70,19 @@ def test_doctor_checks_credentials(cli: Any, monkeypatch: pytest.MonkeyPatch, ke
     assert ran.err == "", "what is wrong is said once"
 
 
+def test_variables_of_the_named_workers_are_not_misspelt_ones(
+    cli: Any, conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONDUCTOR_WORKER_CLI_GREET_THREAD_COUNT", "5")
+    monkeypatch.setenv("CONDUCTOR_WORKER_CLI_GREET_THRAED_COUNT", "5")
+    monkeypatch.setenv("CONDUCTOR_SERVER_URRL", "http://x")
+    lines = cli("doctor", "greetings", "--url", conductor_stub.url).out.splitlines()
+    said = [line for line in lines if "sets nothing" in line]
+    assert len(said) == 2
+    assert any("CLI_GREET_THRAED_COUNT sets nothing: did you mean" in line for line in said)
+    assert any("CONDUCTOR_SERVER_URRL sets nothing: did you mean" in line for line in said)
+
+
 def test_conductor_python_beside_us_is_named_in_one_line(
     cli: Any, conductor_stub: ConductorStub, place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
