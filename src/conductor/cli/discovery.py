@@ -7,6 +7,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -64,6 +65,9 @@ def resolve_module(argument: str) -> str:
     file = Path(argument)
     if argument.endswith(".py") and file.is_file():
         return _module_of(file.resolve())
+    package, _, module = argument.partition(".")
+    if module == "py" and package.isidentifier() and find_spec(package) is None:
+        raise UserError(f"there is no file {argument} in {Path.cwd()}")
     if all(part.isidentifier() for part in argument.split(".")):
         return argument
     raise UserError(f"{argument!r} is neither the name of a module, as in an import, nor an existing Python file")

@@ -147,7 +147,8 @@ def call_server(url: str | None, call: Callable[[AsyncApiClient], Awaitable[T]])
         strange = (
             f"{configuration.shown_host} answers, but not as Conductor does: {describe_error(error)}. Is the URL right?"
         )
-        raise UserError(strange if is_unknown_route(error) else error.reason or strange) from None
+        hint = ". `conductor-worker workflow list` prints the ids" if "found by id" in (error.reason or "") else ""
+        raise UserError(strange if is_unknown_route(error) else f"{error.reason or strange}{hint}") from None
     except TransportError as error:
         raise unreachable_error(configuration, error) from None
     except ConductorError as error:

@@ -26,6 +26,7 @@ MISTAKES = {
     "module that is not there": (["run", "absent_module"], "absent_module: there is no such module"),
     "module that does not import": (["run", "broken"], "ZeroDivisionError: division by zero"),
     "file that is not there": (["run", "./absent.py"], "'./absent.py' is neither the name of a module"),
+    "file that is not here": (["run", "absent.py"], "there is no file absent.py in "),
     "directory": (["run", ".."], "'..' is neither"),
     "nothing": (["workers", ""], "'' is neither"),
     "file that cannot be imported": (["workers", "my-workers.py"], "'my-workers' is not the name of a module"),

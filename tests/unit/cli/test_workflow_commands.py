@@ -138,7 +138,8 @@ class TestShow:
     def test_an_id_that_is_none(self, cli: Any, client: Client) -> None:
         ran = cli("workflow", "show", "\x1b[31mnope", "--url", client.url)
         assert (ran.status, ran.out) == (2, "")
-        assert ran.err == "conductor-worker: No such workflow found by id: \\x1b[31mnope\n"
+        hint = "`conductor-worker workflow list` prints the ids"
+        assert ran.err == f"conductor-worker: No such workflow found by id: \\x1b[31mnope. {hint}\n"
 
 
 @pytest.mark.usefixtures("waiting", "failed", "forgotten")
