@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import sqlite3
@@ -38,9 +39,9 @@ _WORK_SUFFIX = ".restoring"
 #: The magic string, the page size and the number of pages in the header of a SQLite file. A size of 1 means 65,536.
 _HEADER, _MAGIC, _LARGEST_PAGE_BYTES = struct.Struct(">16sH10xI"), b"SQLite format 3\0", 65_536
 #: The search for replicas in an object store looks at this many numbers at a time. After a block with replicas, it ends
-#: with the first block without any. Otherwise it ends after `MAX_SEARCHED` numbers.
+#: with the first block without any. If the first `MAX_UNUSED` numbers have no replica, it ends without a result.
 SEARCHED_AT_ONCE = 32
-MAX_SEARCHED = 512
+MAX_UNUSED = 512
 #: How many commands of Litestream run in parallel during the search.
 PARALLEL_SEARCHES = 8
 #: Counts the rows of the attached database `old` that are missing or unfinished in the main database.
@@ -196,7 +197,9 @@ def _search_numbers(program: str, url: ReplicaUrl) -> list[int]:
     """
     found: list[int] = []
     with ThreadPoolExecutor(PARALLEL_SEARCHES) as threads:
-        for first in range(1, MAX_SEARCHED, SEARCHED_AT_ONCE):
+        for first in itertools.count(1, SEARCHED_AT_ONCE):
+            if not found and first > MAX_UNUSED:
+                break
             block = range(first, first + SEARCHED_AT_ONCE)
             exist = threads.map(lambda number: has_files(program, url.with_number(number)), block)
             existing = [number for number, exists in zip(block, exist, strict=True) if exists]

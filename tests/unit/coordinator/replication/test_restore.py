@@ -178,7 +178,7 @@ def test_an_older_replica_does_not_replace_one_that_cannot_be_read(tmp_path: Pat
     assert restore(f"{replica}/000001", tmp_path / "c.db").source.endswith("/000001")
 
 
-@pytest.mark.parametrize("existing", [[], [1], [1, 3], [2, 9, 40], [70], range(20, 100)])
+@pytest.mark.parametrize("existing", [[], [1], [1, 3], [2, 9, 40], [70], range(20, 100), range(100, 700)])
 def test_the_places_in_an_object_store_are_found_despite_gaps(
     monkeypatch: pytest.MonkeyPatch, existing: Sequence[int]
 ) -> None:
