@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A file of this package is missing, probably because another package has overwritten or removed it.
         from conductor.cli.support import find_conflict
 
-        what = find_conflict() or "some of its files are missing: pip install --force-reinstall conductor-worker"
+        what = find_conflict() or "some of its files are missing: install it again with pip install --force-reinstall"
         sys.stderr.write(f"conductor-worker cannot start ({error}). {what}\n")
         return BAD_INPUT
     return run_command(sys.argv[1:] if arguments is None else arguments)

@@ -257,5 +257,5 @@ def find_conflict() -> str | None:
         return None
     return (
         f"{OTHER_PACKAGE} {found} is also installed, and both are imported as 'conductor': "
-        f"pip uninstall {OTHER_PACKAGE}, then pip install --force-reinstall conductor-worker"
+        f"pip uninstall {OTHER_PACKAGE}, then install conductor-worker again with pip install --force-reinstall"
     )
