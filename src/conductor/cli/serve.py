@@ -201,12 +201,15 @@ def _serve(coordinator: Coordinator) -> None:
 
     def ready() -> None:
         notify_systemd("READY=1")
-        has_keys = coordinator.core is not None and coordinator.core.keys.are_required
+        core = coordinator.core
+        has_keys = core is not None and core.keys.are_required
         print_line(
             f"Coordinator at {coordinator.url} {'with' if has_keys else 'without'} authentication, "
             f"database {coordinator.database}. Press Ctrl-C to stop."
         )
         print_line(f"Web UI: {web_ui_address(coordinator.url)}")
+        if core is not None and core.replica_url is not None:
+            print_line(f"Replica: {core.replica_url}")
 
     freeze_loaded_objects()
     sys.setswitchinterval(SWITCH_S)

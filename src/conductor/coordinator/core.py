@@ -123,6 +123,11 @@ class Core:
         if self._audit_retention is not None:
             self._background.append(asyncio.create_task(self._audit_retention.run(), name="coordinator-audit"))
 
+    @property
+    def replica_url(self) -> str | None:
+        """The URL of the replica without its password; None without replication."""
+        return None if self._replicator is None else self._replicator.shown_url
+
     async def read_replication(self) -> ReplicationState | None:
         """Return the state of the replica; None without replication."""
         return None if self._replicator is None else await asyncio.to_thread(self._replicator.read_state)

@@ -131,6 +131,11 @@ class Replicator:
         self._started_s = time.time()
         self._sync_request: socket.socket | None = None
 
+    @property
+    def shown_url(self) -> str:
+        """The URL of the replica without its password. Before its number is chosen, the URL of all replicas."""
+        return (self._replica or self._url).shown
+
     def start(self, store: Store) -> None:
         """Choose the number of the new replica and start Litestream. A thread retries if the storage cannot be reached.
 
@@ -390,7 +395,7 @@ class Replicator:
         if error is not None and last_sync_s != error[2]:
             self._error = error = None
         return ReplicationState(
-            url=(self._replica or self._url).shown,
+            url=self.shown_url,
             running=is_running,
             lag_s=max(0.0, time.time() - (last_sync_s or self._started_s)),
             last_sync_ms=None if last_sync_s is None else int(last_sync_s * 1000),

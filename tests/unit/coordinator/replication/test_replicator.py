@@ -133,6 +133,7 @@ def test_two_databases_cannot_share_a_url(tmp_path: Path) -> None:
 def test_litestream_is_started_again_and_ends_with_the_coordinator(tmp_path: Path) -> None:
     with serve(tmp_path) as program:
         url = url_in(program.line_with("Coordinator at"))
+        assert program.line_with("Replica: ").endswith("/replica/000001")
         first = litestream_of(program.pid)
         first.kill()
         until(lambda: replication(url)["lastError"] is not None)
@@ -242,6 +243,7 @@ def test_a_password_of_the_url_is_not_in_the_process_list(tmp_path: Path, monkey
         program.send(signal.SIGTERM)
         assert program.wait() == 0
     assert "Replication failed" in program.output
+    assert "Replica: sftp://me:***@127.0.0.1:1/replica" in program.output
     assert "topsecret" not in shown + program.output
 
 
