@@ -46,9 +46,9 @@ class Deadlines:
         self._executions.advance(tx, moved)
 
     def _expire_task(self, tx: Tx, workflow: int, task_pk: int, expired: list[ExpiredTask]) -> list[int]:
-        live = self._executions.get_cached(tx, workflow)
-        task = live.task(tx, task_pk)
-        found = self._queue.apply_deadlines(tx, live, task) if task is not None else None
+        cached = self._executions.get_cached(tx, workflow)
+        task = cached.task(tx, task_pk)
+        found = self._queue.apply_deadlines(tx, cached, task) if task is not None else None
         if found is None:
             return []
         expired.append(found)

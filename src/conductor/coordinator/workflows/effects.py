@@ -172,14 +172,14 @@ class Effects:
         )
         if row.idempotency_key is not None:
             tx.cache.unused_keys.discard((row.name, row.idempotency_key))
-        live = CachedWorkflow(row, data, is_stored=False)
-        live.decoded = given, variables, task_to_domain
-        tx.cache.add(live)
+        cached = CachedWorkflow(row, data, is_stored=False)
+        cached.decoded = given, variables, task_to_domain
+        tx.cache.add(cached)
         tx.notes.count((STARTED_TOTAL.name, row.name))
         limit = workflow_rate_limits.find_limit(definition, row, given) if definition.get("rateLimitConfig") else None
         if limit is not None:
             workflow_rate_limits.line_up(tx, row, limit)
-        return live
+        return cached
 
     def _freeze(self, tx: Tx, start: Start, is_definition_from_data: bool) -> Snapshot:
         if start.workflow_def is not None:
@@ -192,40 +192,40 @@ class Effects:
     # -- a decision -----------------------------------------------------------------------------------------------
 
     def carry_out(
-        self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot, state: WorkflowState, decision: Decision
+        self, tx: Tx, cached: CachedWorkflow, snapshot: Snapshot, state: WorkflowState, decision: Decision
     ) -> list[int]:
         """Carry out a decision. Return the workflows that must be decided because of it."""
         status = decision.workflow_status
         if self.chains and any(map(ends_a_wait, decision.update)):
-            self.chains.leave(ancestors(tx, live.row))
-        last_task, rejected = self._write_tasks(tx, live, snapshot, state, decision)
+            self.chains.leave(ancestors(tx, cached.row))
+        last_task, rejected = self._write_tasks(tx, cached, snapshot, state, decision)
         if decision.variables is not None or decision.input is not None:
             new = {"variables": decision.variables, "input": decision.input}
-            live.update(tx, **{name: _encode(value) for name, value in new.items() if value is not None})
+            cached.update(tx, **{name: _encode(value) for name, value in new.items() if value is not None})
         if decision.taken_messages:
             messages.remove(tx, decision.taken_messages)
-        touched = [self._start_sub_workflow(tx, live, state, start) for start in decision.start_sub_workflows]
+        touched = [self._start_sub_workflow(tx, cached, state, start) for start in decision.start_sub_workflows]
         if rejected:
-            touched.append(live.row.pk)
-        tx.notes.changed_workflows.add(live.row.pk)
+            touched.append(cached.row.pk)
+        tx.notes.changed_workflows.add(cached.row.pk)
         if status in TERMINAL_WORKFLOW_STATUSES:
-            return touched + self._end(tx, live, snapshot.definition, decision, last_task)
-        if live.row.status in TERMINAL_WORKFLOW_STATUSES:
+            return touched + self._end(tx, cached, snapshot.definition, decision, last_task)
+        if cached.row.status in TERMINAL_WORKFLOW_STATUSES:
             return touched  # an ended workflow has no deadlines
-        wake_at_ms = next_workflow_wake(tx, live.row, state.plan.definition, decision.wait_until_ms)
+        wake_at_ms = next_workflow_wake(tx, cached.row, state.plan.definition, decision.wait_until_ms)
         tx.notes.add_wake(wake_at_ms)
-        live.update(
+        cached.update(
             tx,
             updated_ms=tx.now_ms,
-            status=live.row.status if status is None else status,
-            last_task=live.row.last_task if last_task is None else last_task,
+            status=cached.row.status if status is None else status,
+            last_task=cached.row.last_task if last_task is None else last_task,
             wake_at_ms=wake_at_ms,
             restless=decision.restless,
         )
         return touched
 
     def _write_tasks(
-        self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot, state: WorkflowState, decision: Decision
+        self, tx: Tx, cached: CachedWorkflow, snapshot: Snapshot, state: WorkflowState, decision: Decision
     ) -> tuple[int | None, bool]:
         """Write the new and changed tasks of a decision.
 
@@ -234,7 +234,7 @@ class Effects:
         """
         last_task, rejected = None, False
         if decision.remove:
-            self._remove_tasks(tx, live, [tx.ids.task_pk(task_id) or 0 for task_id in decision.remove])
+            self._remove_tasks(tx, cached, [tx.ids.task_pk(task_id) or 0 for task_id in decision.remove])
         for task in decision.schedule:
             definition = None if task.own is None else _encode(task.own)
             task_def = snapshot.task_def(task.ref, definition)
@@ -243,30 +243,30 @@ class Effects:
             if problem is not None:
                 rejected, polled = True, False
                 task = _reject(tx, task, problem)
-            last_task = self._schedule(tx, live, state, task, task_def, definition, polled=polled)
+            last_task = self._schedule(tx, cached, state, task, task_def, definition, polled=polled)
         for task in decision.update:
-            known = live.task(tx, tx.ids.task_pk(task.task_id) or 0)
+            known = cached.task(tx, tx.ids.task_pk(task.task_id) or 0)
             if known is None:
                 continue
             if task.queued and not task.terminal and known.row.terminal:
                 task_def = snapshot.task_def(task.ref, known.data.definition)
-                rejected |= self._run_again(tx, live, state, known, task, task_def)
+                rejected |= self._run_again(tx, cached, state, known, task, task_def)
             else:
-                self._update(tx, live, known, task)
+                self._update(tx, cached, known, task)
         return last_task, rejected
 
-    def _remove_tasks(self, tx: Tx, live: CachedWorkflow, removed: list[int]) -> None:
+    def _remove_tasks(self, tx: Tx, cached: CachedWorkflow, removed: list[int]) -> None:
         for pk in removed:
             remove_task(tx, pk)
-        live.drop_tasks(removed)
-        if live.row.last_task in removed:  # find the new last task, after which the sequence numbers continue
-            remaining = live.all_tasks(tx)
-            live.update(tx, last_task=remaining[-1].row.pk if remaining else None)
+        cached.drop_tasks(removed)
+        if cached.row.last_task in removed:  # find the new last task, after which the sequence numbers continue
+            remaining = cached.all_tasks(tx)
+            cached.update(tx, last_task=remaining[-1].row.pk if remaining else None)
 
     def _run_again(
         self,
         tx: Tx,
-        live: CachedWorkflow,
+        cached: CachedWorkflow,
         state: WorkflowState,
         known: CachedTask,
         task: TaskState,
@@ -275,19 +275,19 @@ class Effects:
         """Queue an ended task again, under the same id. Return whether it was rejected because of its input."""
         problem = find_task_input_problem(tx, task_def, task.input) if task_def.enforce_schema else None
         if problem is not None:
-            self._update(tx, live, known, _reject(tx, task, problem))
+            self._update(tx, cached, known, _reject(tx, task, problem))
             return True
         is_retry = task.retry_count > known.row.retry_count
-        self._update(tx, live, known, task)
+        self._update(tx, cached, known, task)
         if known.row.queue is None:  # the task was never queued
-            live.update_task(tx, known, queue=self._find_queue(tx, state, task, task_def).queue)
-        self._queue.run_again(tx, live, known, is_retry=is_retry)
+            cached.update_task(tx, known, queue=self._find_queue(tx, state, task, task_def).queue)
+        self._queue.run_again(tx, cached, known, is_retry=is_retry)
         return False
 
     def _schedule(
         self,
         tx: Tx,
-        live: CachedWorkflow,
+        cached: CachedWorkflow,
         state: WorkflowState,
         task: TaskState,
         task_def: TaskDef,
@@ -299,18 +299,18 @@ class Effects:
         if queue is not None and task.type in OPERATORS_WITH_SCRIPTS:
             task_def = SCRIPT
         type_pk = get_task_type_pk(tx, task.name) if queue is None else queue.type
-        row = _new_row(tx, live.row, task, task_def, type_pk, None if queue is None else queue.queue)
+        row = _new_row(tx, cached.row, task, task_def, type_pk, None if queue is None else queue.queue)
         if row.retried_task is not None:
             tx.notes.count((RETRIES_TOTAL.name, task.name))
-        if row.retried_task is not None and (line := task_steps.inherit(tx, live, row.retried_task)):
+        if row.retried_task is not None and (line := task_steps.inherit(tx, cached, row.retried_task)):
             row = replace(row, **line)
         output = _encode(task.output) if task.output else None
         new = CachedTask(
             row, TaskData(_encode(task.input), output, task.reason, None, definition), task.name, is_stored=False
         )
-        live.add_task(tx, new)
+        cached.add_task(tx, new)
         if queue is not None:  # tasks without a queue have no deadline of their own, only their workflow has
-            update_task_and_wake(tx, live, new)
+            update_task_and_wake(tx, cached, new)
             if row.ready_since_ms is not None:
                 tx.notes.add_ready(queue.task_type, queue.domain)
         new.state = task
@@ -339,11 +339,11 @@ class Effects:
                 return domain
         return domains[-1]
 
-    def _update(self, tx: Tx, live: CachedWorkflow, known: CachedTask, task: TaskState) -> None:
+    def _update(self, tx: Tx, cached: CachedWorkflow, known: CachedTask, task: TaskState) -> None:
         """Change a stored task to the state that the decider has computed."""
-        before = StoredTasks(tx, live).state(known)
+        before = StoredTasks(tx, cached).state(known)
         if not known.row.terminal and task.terminal:
-            self._queue.end_task(tx, live, known, task.status, None)
+            self._queue.end_task(tx, cached, known, task.status, None)
         columns: dict[str, Any] = {
             "status": task.status,
             "executed": int(task.executed),
@@ -363,14 +363,14 @@ class Effects:
             columns["callback_after_s"] = _callback_after_s(task)
         if task.iteration // ROUNDS_BETWEEN_CHECKS > before.iteration // ROUNDS_BETWEEN_CHECKS:
             tx.notes.loop_rounds.append(
-                LoopRound(tx.ids.workflow(live.row.pk), live.row.name, task.ref, task.iteration)
+                LoopRound(tx.ids.workflow(cached.row.pk), cached.row.name, task.ref, task.iteration)
             )
         if task.input is not before.input:
             columns["input"] = _encode(task.input)
         if task.output is not before.output:
             columns["output"] = _encode(task.output)
         columns["reason"] = task.reason
-        live.update_task(tx, known, **columns)
+        cached.update_task(tx, known, **columns)
         known.state = task
 
     def _queue_for_script(self, tx: Tx, row: TaskRow) -> dict[str, Any]:
@@ -388,46 +388,46 @@ class Effects:
 
     # -- sub-workflows --------------------------------------------------------------------------------------------
 
-    def _start_sub_workflow(self, tx: Tx, live: CachedWorkflow, state: WorkflowState, start: SubWorkflowStart) -> int:
+    def _start_sub_workflow(self, tx: Tx, cached: CachedWorkflow, state: WorkflowState, start: SubWorkflowStart) -> int:
         """Start a sub-workflow. Return the workflow that must be decided next.
 
         If the sub-workflow cannot be started, its task fails, and the decider handles that in the parent.
         """
-        _, task = tx.cache.get_task(tx, live.row.pk, tx.ids.task_pk(start.task_id) or 0)
+        _, task = tx.cache.get_task(tx, cached.row.pk, tx.ids.task_pk(start.task_id) or 0)
         try:
-            request = _start_request(tx, live.row, state, start)
-            found = self._find_started(tx, live, request) if request.idempotency_key else None
-            is_from_data = start.is_definition_from_data or self._snapshots.get(tx, live.row.snapshot).is_from_data
+            request = _start_request(tx, cached.row, state, start)
+            found = self._find_started(tx, cached, request) if request.idempotency_key else None
+            is_from_data = start.is_definition_from_data or self._snapshots.get(tx, cached.row.snapshot).is_from_data
             child = found or self.create(tx, request, task.row.pk, is_definition_from_data=is_from_data).row
         except ApiError as error:
             why = "; ".join(f"{path}: {message}" for path, message in error.problems) or error.message
             # Only an unknown workflow (404) is worth a retry: it may be registered before the next attempt.
             status = TaskStatus.FAILED if error.status == 404 else TaskStatus.FAILED_WITH_TERMINAL_ERROR
-            self._queue.end_task(tx, live, task, status, why)
-            return live.row.pk
+            self._queue.end_task(tx, cached, task, status, why)
+            return cached.row.pk
         output = _encode({"subWorkflowId": tx.ids.workflow(child.pk)})
-        given = StoredTasks(tx, live).state(task).input
+        given = StoredTasks(tx, cached).state(task).input
         if start.definition is None and given.get("subWorkflowVersion") != child.version:
             given = {**given, "subWorkflowVersion": child.version}
-        live.update_task(tx, task, sub_workflow=child.pk, input=_encode(given), output=output)
+        cached.update_task(tx, task, sub_workflow=child.pk, input=_encode(given), output=output)
         if child.terminal:
-            return self._end_waiting_task(tx, live, task, child)
+            return self._end_waiting_task(tx, cached, task, child)
         return child.pk
 
-    def _find_started(self, tx: Tx, live: CachedWorkflow, request: Start) -> WorkflowRow | None:
+    def _find_started(self, tx: Tx, cached: CachedWorkflow, request: Start) -> WorkflowRow | None:
         """Return the workflow of an earlier start with the same idempotency key, if the task may use it."""
         present = find_idempotent(tx, request)
         if present is None or not (present.terminal and present.status != WorkflowStatus.COMPLETED):
             return present
         parent = get_task(tx, present.parent_task)
         # The task must not use a failed sub-workflow of the same parent, because this start is a new attempt.
-        return None if parent is not None and parent.workflow == live.row.pk else present
+        return None if parent is not None and parent.workflow == cached.row.pk else present
 
-    def _end_waiting_task(self, tx: Tx, live: CachedWorkflow, task: CachedTask, child: WorkflowRow) -> int:
+    def _end_waiting_task(self, tx: Tx, cached: CachedWorkflow, task: CachedTask, child: WorkflowRow) -> int:
         """End a SUB_WORKFLOW task whose workflow has ended. Return the parent, which must be decided."""
         data = workflow_data(tx, child.pk)
         output = msgspec.json.decode(data.output or b"{}", type=dict[str, Any])
-        before = StoredTasks(tx, live).state(task)
+        before = StoredTasks(tx, cached).state(task)
         after = after_sub_workflow(
             before,
             title=_format_title(tx, child),
@@ -436,13 +436,13 @@ class Effects:
             reason=data.reason,
             now_ms=tx.now_ms,
         )
-        self._update(tx, live, task, after)
-        return live.row.pk
+        self._update(tx, cached, task, after)
+        return cached.row.pk
 
     # -- ending ---------------------------------------------------------------------------------------------------
 
     def _end(
-        self, tx: Tx, live: CachedWorkflow, definition: dict[str, Any], decision: Decision, last_task: int | None
+        self, tx: Tx, cached: CachedWorkflow, definition: dict[str, Any], decision: Decision, last_task: int | None
     ) -> list[int]:
         status, output = WorkflowStatus(decision.workflow_status or ""), decision.output or {}
         columns: dict[str, Any] = {
@@ -450,34 +450,34 @@ class Effects:
             "updated_ms": tx.now_ms,
             "ended_ms": tx.now_ms,
             "wake_at_ms": None,
-            "last_task": live.row.last_task if last_task is None else last_task,
+            "last_task": cached.row.last_task if last_task is None else last_task,
         }
         is_completed = status == WorkflowStatus.COMPLETED and not decision.reason
-        if not (is_completed and self._is_output_of_last_task(tx, live, last_task, decision.output)):
+        if not (is_completed and self._is_output_of_last_task(tx, cached, last_task, decision.output)):
             failed = tx.ids.task_pk(decision.failed_task.task_id) if decision.failed_task else None
             columns |= {"output": _encode(output), "reason": decision.reason, "failed_task": failed}
-        live.update(tx, **columns)
-        _note_end(tx, live.row, status, decision.reason)
+        cached.update(tx, **columns)
+        _note_end(tx, cached.row, status, decision.reason)
         if definition.get("workflowStatusListenerEnabled"):
-            self._announce_end(tx, live.row)
-        touched = workflow_rate_limits.leave_line(tx, live.row.pk) if definition.get("rateLimitConfig") else []
+            self._announce_end(tx, cached.row)
+        touched = workflow_rate_limits.leave_line(tx, cached.row.pk) if definition.get("rateLimitConfig") else []
         if decision.failure_workflow is not None:
             failure = decision.failure_workflow
             request = Start(name=failure.name, version=failure.version, input=failure.input)
-            touched += self._start_failure_workflow(tx, live, request, output)
-        if live.row.parent_task is not None:
-            touched += self._end_parent_task(tx, live.row, output, decision.reason)
-        if live.row.idempotency_key is not None:
-            touched += self._end_waiting_tasks(tx, live.row)
+            touched += self._start_failure_workflow(tx, cached, request, output)
+        if cached.row.parent_task is not None:
+            touched += self._end_parent_task(tx, cached.row, output, decision.reason)
+        if cached.row.idempotency_key is not None:
+            touched += self._end_waiting_tasks(tx, cached.row)
         return touched
 
     def _is_output_of_last_task(
-        self, tx: Tx, live: CachedWorkflow, last_task: int | None, output: dict[str, Any] | None
+        self, tx: Tx, cached: CachedWorkflow, last_task: int | None, output: dict[str, Any] | None
     ) -> bool:
         """Return whether the output is the same object as the last task's output, so it need not be stored twice."""
-        if live.data.output is not None:
+        if cached.data.output is not None:
             return False  # the workflow had ended before, and its stored output must be replaced
-        task = live.task(tx, last_task or live.row.last_task or 0)
+        task = cached.task(tx, last_task or cached.row.last_task or 0)
         return task is not None and task.state is not None and task.state.output is output
 
     def _announce_end(self, tx: Tx, row: WorkflowRow) -> None:
@@ -498,14 +498,14 @@ class Effects:
         for pk in tx.rows(TASKS_WAITING_FOR_WORKFLOW, row.pk):
             waiting = get_task(tx, pk)
             if waiting is not None and not waiting.terminal:
-                live, task = tx.cache.get_task(tx, waiting.workflow, pk)
-                touched.append(self._end_waiting_task(tx, live, task, row))
+                cached, task = tx.cache.get_task(tx, waiting.workflow, pk)
+                touched.append(self._end_waiting_task(tx, cached, task, row))
         return touched
 
     def _start_failure_workflow(
-        self, tx: Tx, live: CachedWorkflow, request: Start, output: dict[str, Any]
+        self, tx: Tx, cached: CachedWorkflow, request: Start, output: dict[str, Any]
     ) -> list[int]:
-        row = live.row
+        row = cached.row
         row_id = tx.ids.workflow(row.pk)
         if _is_failure_workflow(tx, row):
             # A failure workflow may name itself or the failed workflow as its failure workflow. That would never end.
@@ -524,10 +524,10 @@ class Effects:
         except ApiError as error:
             logger.error("Failure workflow could not start: workflow_id=%s error=%r", row_id, error.message)
             why = f"Error workflow {request.name} failed to start.  reason: {error.message}"
-            live.update(tx, output=_encode({**output, FAILURE_WORKFLOW: why}))
+            cached.update(tx, output=_encode({**output, FAILURE_WORKFLOW: why}))
             return []
         self.chains.add(family, started.row.pk)
-        live.update(tx, output=_encode({**output, FAILURE_WORKFLOW: tx.ids.workflow(started.row.pk)}))
+        cached.update(tx, output=_encode({**output, FAILURE_WORKFLOW: tx.ids.workflow(started.row.pk)}))
         return [started.row.pk]
 
     def _end_parent_task(self, tx: Tx, row: WorkflowRow, output: dict[str, Any], reason: str | None) -> list[int]:
@@ -539,12 +539,12 @@ class Effects:
         # The task may have been started again, and wait for another sub-workflow now.
         if parent is None or parent.terminal or parent.sub_workflow != row.pk:
             return []
-        live, task = tx.cache.get_task(tx, parent.workflow, parent.pk)
-        before = StoredTasks(tx, live).state(task)
+        cached, task = tx.cache.get_task(tx, parent.workflow, parent.pk)
+        before = StoredTasks(tx, cached).state(task)
         after = after_sub_workflow(
             before, title=_format_title(tx, row), status=row.status, output=output, reason=reason, now_ms=tx.now_ms
         )
-        self._update(tx, live, task, after)
+        self._update(tx, cached, task, after)
         return [parent.workflow]
 
     # -- messages and workflows that durable steps wait for --------------------------------------------------------
@@ -554,24 +554,24 @@ class Effects:
 
         Return the workflows that must be decided because of it.
         """
-        live, task = tx.cache.get_task(tx, wait.workflow, wait.task)
+        cached, task = tx.cache.get_task(tx, wait.workflow, wait.task)
         if wait.step.kind is StepKind.MESSAGE:
-            self.give_message(tx, live, task, wait.step.name)
+            self.give_message(tx, cached, task, wait.step.name)
             return []
         try:
-            child = self.create(tx, self._make_call(tx, live, wait.step), task.row.pk)
+            child = self.create(tx, self._make_call(tx, cached, wait.step), task.row.pk)
         except (ApiError, msgspec.DecodeError) as error:
             name = wait.step.workflow_name or wait.step.name
             why = error.in_one_line() if isinstance(error, ApiError) else f"its input is not a JSON object: {error}"
             message = f"workflow {name} could not be started: {why}"
-            self._end_wait(tx, live, task_steps.find_step(tx, wait), None, message)
+            self._end_wait(tx, cached, task_steps.find_step(tx, wait), None, message)
             return []
         task_steps.set_called_workflow(tx, wait, child.row.pk)
-        live.update(tx, has_calls=1)
+        cached.update(tx, has_calls=1)
         return [child.row.pk]
 
-    def _make_call(self, tx: Tx, live: CachedWorkflow, step: Step) -> Start:
-        row = live.row
+    def _make_call(self, tx: Tx, cached: CachedWorkflow, step: Step) -> Start:
+        row = cached.row
         if len(list(ancestors(tx, row))) >= MAX_SUB_WORKFLOW_DEPTH:
             raise bad_request(f"workflows are nested more than {MAX_SUB_WORKFLOW_DEPTH} deep")
         return Start(
@@ -581,32 +581,32 @@ class Effects:
             correlation_id=row.correlation_id,
             traceparent=row.traceparent,
             priority=row.priority,
-            task_to_domain=_decode_object(live.data.task_to_domain or b"{}"),
+            task_to_domain=_decode_object(cached.data.task_to_domain or b"{}"),
         )
 
-    def give_message(self, tx: Tx, live: CachedWorkflow, task: CachedTask, name: str) -> bool:
+    def give_message(self, tx: Tx, cached: CachedWorkflow, task: CachedTask, name: str) -> bool:
         """Give a stored message with this name to a durable step of a task. Return False if no step waits for it."""
         step = task_steps.find_message_wait(tx, task.row, name)
-        taken = messages.take(tx, live.row.pk, name) if step is not None else []
+        taken = messages.take(tx, cached.row.pk, name) if step is not None else []
         if taken:
-            self._end_wait(tx, live, step, _encode(taken[0]["payload"]))
+            self._end_wait(tx, cached, step, _encode(taken[0]["payload"]))
         return bool(taken)
 
     def _end_call(
         self, tx: Tx, child: WorkflowRow, parent: TaskRow, output: dict[str, Any], reason: str | None
     ) -> None:
         """End the durable step that waits for a workflow."""
-        live = tx.cache.workflow(tx, parent.workflow)
+        cached = tx.cache.workflow(tx, parent.workflow)
         step = task_steps.find_call(tx, child.pk)
-        if live is None or step is None:
+        if cached is None or step is None:
             return
         if child.status == WorkflowStatus.COMPLETED:
-            self._end_wait(tx, live, step, _encode(output))
+            self._end_wait(tx, cached, step, _encode(output))
         else:
             message = f"workflow {_format_title(tx, child)} is {child.status}: {find_innermost_reason(reason)}"
-            has_ended_with_parent = child.status == WorkflowStatus.TERMINATED and live.row.terminal
+            has_ended_with_parent = child.status == WorkflowStatus.TERMINATED and cached.row.terminal
             error_type = task_steps.ENDED_WITH_PARENT if has_ended_with_parent else ""
-            self._end_wait(tx, live, step, None, message, error_type)
+            self._end_wait(tx, cached, step, None, message, error_type)
 
     def end_removed_call(self, tx: Tx, row: WorkflowRow) -> None:
         """Fail the durable step that waits for a running workflow, because the workflow is removed."""
@@ -618,7 +618,7 @@ class Effects:
     def _end_wait(
         self,
         tx: Tx,
-        live: CachedWorkflow,
+        cached: CachedWorkflow,
         step: StepRow | None,
         result: bytes | None,
         message: str | None = None,
@@ -628,13 +628,13 @@ class Effects:
         if step is None:
             return
         grown_by = task_steps.end_wait(tx, step, result, message, error_type)
-        for task in list(live.queued.values()):
+        for task in list(cached.queued.values()):
             if task.row.step_line == step.line:
-                live.update_task(tx, task, step_bytes=task.row.step_bytes + grown_by)
-                self._queue.wake_suspended(tx, live, task)
+                cached.update_task(tx, task, step_bytes=task.row.step_bytes + grown_by)
+                self._queue.wake_suspended(tx, cached, task)
 
     def reopen(
-        self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot | None, correlation_id: str | None = None
+        self, tx: Tx, cached: CachedWorkflow, snapshot: Snapshot | None, correlation_id: str | None = None
     ) -> None:
         """Make an ended workflow RUNNING again. Its timeout restarts."""
         columns: dict[str, Any] = {}
@@ -642,7 +642,7 @@ class Effects:
             columns["correlation_id"] = correlation_id
         if snapshot is not None:
             columns |= {"snapshot": snapshot.pk, "version": snapshot.definition.get("version", 1)}
-        live.update(
+        cached.update(
             tx,
             status=WorkflowStatus.RUNNING,
             ended_ms=None,
@@ -657,16 +657,16 @@ class Effects:
     def amend(
         self,
         tx: Tx,
-        live: CachedWorkflow,
+        cached: CachedWorkflow,
         *,
         workflow_input: dict[str, Any] | None,
         correlation_id: str | None,
     ) -> None:
         """Replace the input, the correlation id, or both."""
         if correlation_id is not None:
-            live.update(tx, correlation_id=correlation_id)
+            cached.update(tx, correlation_id=correlation_id)
         if workflow_input is not None:
-            live.update(tx, input=_encode(workflow_input))
+            cached.update(tx, input=_encode(workflow_input))
 
     def end_unread(self, tx: Tx, row: WorkflowRow, reason: str) -> tuple[list[int], list[int]]:
         """End a workflow without reading its data, which may be unreadable or crash the process.
@@ -693,9 +693,9 @@ class Effects:
             return touched, children
         if parent is None or parent.terminal:
             return touched, children
-        live, task = tx.cache.get_task(tx, parent.workflow, parent.pk)
+        cached, task = tx.cache.get_task(tx, parent.workflow, parent.pk)
         why = describe_sub_workflow_failure(_format_title(tx, row), reason)
-        self._queue.end_task(tx, live, task, TaskStatus.FAILED, why)
+        self._queue.end_task(tx, cached, task, TaskStatus.FAILED, why)
         return [*touched, parent.workflow], children
 
 

@@ -152,50 +152,50 @@ class Executions:
         """Leave the steps of these workflows to the next transaction, so that other callers are served first."""
         tx.notes.terminations.clear()  # the timer finds the marks in the table `termination`
         for pk in workflows:
-            live = tx.cache.workflow(tx, pk)
-            if live is not None:
-                live.update(tx, wake_at_ms=tx.now_ms)
+            cached = tx.cache.workflow(tx, pk)
+            if cached is not None:
+                cached.update(tx, wake_at_ms=tx.now_ms)
         tx.notes.add_wake(tx.now_ms)
 
     def _step(self, tx: Tx, pk: int, answers: dict[str, Any] | None = None) -> list[int]:
         """Decide one workflow and carry out the decision."""
-        live = self.get_cached(tx, pk)
-        if live.row.status in TERMINAL_WORKFLOW_STATUSES:
-            if live.row.wake_at_ms is not None:  # the step was postponed, and the workflow has ended since
-                live.update(tx, wake_at_ms=None)
+        cached = self.get_cached(tx, pk)
+        if cached.row.status in TERMINAL_WORKFLOW_STATUSES:
+            if cached.row.wake_at_ms is not None:  # the step was postponed, and the workflow has ended since
+                cached.update(tx, wake_at_ms=None)
             return []
-        snapshot = self._snapshots.get(tx, live.row.snapshot)
-        if snapshot.definition.get("rateLimitConfig") and live.row.status == WorkflowStatus.RUNNING:
-            turn = workflow_rate_limits.take_turn(tx, live.row, snapshot.definition)
+        snapshot = self._snapshots.get(tx, cached.row.snapshot)
+        if snapshot.definition.get("rateLimitConfig") and cached.row.status == WorkflowStatus.RUNNING:
+            turn = workflow_rate_limits.take_turn(tx, cached.row, snapshot.definition)
             if turn.waits:
-                return self._hold(tx, live, snapshot)
+                return self._hold(tx, cached, snapshot)
             if turn.starts:
-                return [*self._begin(tx, live, turn.action), *workflow_rate_limits.next_in_line(tx, pk)]
-        return self._decide(tx, live, snapshot, answers)
+                return [*self._begin(tx, cached, turn.action), *workflow_rate_limits.next_in_line(tx, pk)]
+        return self._decide(tx, cached, snapshot, answers)
 
-    def _decide(self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot, answers: dict[str, Any] | None) -> list[int]:
-        pk = live.row.pk
-        state = load_state(tx, live, snapshot)
+    def _decide(self, tx: Tx, cached: CachedWorkflow, snapshot: Snapshot, answers: dict[str, Any] | None) -> list[int]:
+        pk = cached.row.pk
+        state = load_state(tx, cached, snapshot)
         new_id, jitter = partial(tx.cache.new_task_id, tx), random.random()
         decision = decide(state, tx.now_ms, new_id, jitter=jitter, answers=answers)
-        touched = self._effects.carry_out(tx, live, snapshot, state, decision)
+        touched = self._effects.carry_out(tx, cached, snapshot, state, decision)
         self._mark_children(tx, pk, decision)
         return touched
 
     # -- rate limits ---------------------------------------------------------------------------------------------------
 
-    def _hold(self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> list[int]:
+    def _hold(self, tx: Tx, cached: CachedWorkflow, snapshot: Snapshot) -> list[int]:
         """Let a workflow wait for its rate-limit turn. Return the first waiting workflow, unless it is this one."""
-        wake_at_ms = next_workflow_wake(tx, live.row, snapshot.definition, None)
+        wake_at_ms = next_workflow_wake(tx, cached.row, snapshot.definition, None)
         tx.notes.add_wake(wake_at_ms)
-        live.update(tx, wake_at_ms=wake_at_ms)
-        return [pk for pk in workflow_rate_limits.next_in_line(tx, live.row.pk) if pk != live.row.pk]
+        cached.update(tx, wake_at_ms=wake_at_ms)
+        return [pk for pk in workflow_rate_limits.next_in_line(tx, cached.row.pk) if pk != cached.row.pk]
 
-    def _begin(self, tx: Tx, live: CachedWorkflow, waiting: workflow_rate_limits.WaitingAction | None) -> list[int]:
+    def _begin(self, tx: Tx, cached: CachedWorkflow, waiting: workflow_rate_limits.WaitingAction | None) -> list[int]:
         """Start a workflow whose turn has come, with its first step or with the action that waited for the turn."""
         if waiting is None:
-            return self._decide(tx, live, self._snapshots.get(tx, live.row.snapshot), None)
-        return self.act_on(tx, live.row.pk, REOPENING[waiting.action], had_ended=waiting.status, **waiting.options)
+            return self._decide(tx, cached, self._snapshots.get(tx, cached.row.snapshot), None)
+        return self.act_on(tx, cached.row.pk, REOPENING[waiting.action], had_ended=waiting.status, **waiting.options)
 
     def begin_waits(self, tx: Tx, waits: Iterable[NewWait]) -> list[int]:
         """Start the workflows that new durable steps wait for, and give the steps messages that have arrived before.
@@ -214,10 +214,10 @@ class Executions:
 
     def get_cached(self, tx: Tx, pk: int) -> CachedWorkflow:
         """Return a workflow that is known to exist."""
-        live = tx.cache.workflow(tx, pk)
-        if live is None:
+        cached = tx.cache.workflow(tx, pk)
+        if cached is None:
             raise LookupError(f"workflow {pk} is not in the database")
-        return live
+        return cached
 
     # -- messages and variables -----------------------------------------------------------------------------------
 
@@ -247,11 +247,11 @@ class Executions:
 
     def _give_message(self, tx: Tx, workflow: int, name: str | None) -> None:
         """Give a message that was just stored to the first task with a durable step that waits for the message name."""
-        live = self.get_cached(tx, workflow)
-        if name is None or not any(task.row.step_count for task in live.queued.values()):
+        cached = self.get_cached(tx, workflow)
+        if name is None or not any(task.row.step_count for task in cached.queued.values()):
             return
-        for _, task in sorted(live.queued.items()):
-            if self._effects.give_message(tx, live, task, name):
+        for _, task in sorted(cached.queued.items()):
+            if self._effects.give_message(tx, cached, task, name):
                 return
 
     def set_variables(
@@ -267,8 +267,8 @@ class Executions:
         """
         if row.terminal:
             raise conflict(f"workflow {tx.ids.workflow(row.pk)} has ended ({row.status}), so its variables are final")
-        live = self.get_cached(tx, row.pk)
-        values = _decode(live.data.variables or b"{}")
+        cached = self.get_cached(tx, row.pk)
+        values = _decode(cached.data.variables or b"{}")
         for name, value in variables.items():
             before = values.get(name)
             if extends_lists and isinstance(before, list) and isinstance(value, list):
@@ -278,7 +278,7 @@ class Executions:
             check_size("the variables of this workflow", values)
         except TooLarge as error:
             raise bad_request(str(error)) from error
-        live.update(tx, variables=msgspec.json.encode(values))
+        cached.update(tx, variables=msgspec.json.encode(values))
         tx.notes.changed_workflows.add(row.pk)
         self.advance(tx, [row.pk])
 
@@ -286,12 +286,12 @@ class Executions:
 
     def waits_for_script(self, tx: Tx, pk: int) -> bool:
         """Return whether a task of this workflow waits for a script that is running or is queued without a delay."""
-        live = tx.cache.workflow(tx, pk)
-        if live is None or live.row.status != WorkflowStatus.RUNNING or not live.queued:
+        cached = tx.cache.workflow(tx, pk)
+        if cached is None or cached.row.status != WorkflowStatus.RUNNING or not cached.queued:
             return False
-        if self._snapshots.get(tx, live.row.snapshot).plan.has_only_worker_tasks:
+        if self._snapshots.get(tx, cached.row.snapshot).plan.has_only_worker_tasks:
             return False
-        rows = (task.row for task in live.queued.values())
+        rows = (task.row for task in cached.queued.values())
         return any(row.operator in SCRIPT_OPERATORS and row.due_at_ms is None for row in rows)
 
     def find_needed_script(self, tx: Tx, report: Report) -> tuple[str, dict[str, Any]] | None:
@@ -301,12 +301,12 @@ class Executions:
             None if the task does not wait for a script. In this case its workflow has been decided again.
         """
         pk, task_pk = tx.ids.workflow_pk(report.workflow_instance_id) or 0, tx.ids.task_pk(report.task_id) or 0
-        live = tx.cache.workflow(tx, pk)
-        task = live.task(tx, task_pk) if live is not None else None
-        if live is None or task is None or task.row.terminal:
+        cached = tx.cache.workflow(tx, pk)
+        task = cached.task(tx, task_pk) if cached is not None else None
+        if cached is None or task is None or task.row.terminal:
             return None
-        state = load_state(tx, live, self._snapshots.get(tx, live.row.snapshot))
-        asked = find_needed_script(state, StoredTasks(tx, live).state(task), tx.now_ms)
+        state = load_state(tx, cached, self._snapshots.get(tx, cached.row.snapshot))
+        asked = find_needed_script(state, StoredTasks(tx, cached).state(task), tx.now_ms)
         if asked is None:
             self._continue(tx, report, {})
         return asked
@@ -463,9 +463,9 @@ class Executions:
         had_ended: str | None = None,
     ) -> list[int]:
         """Run an action on one workflow. Add the sub-workflows that it resumes to `resumed`."""
-        live = self.get_cached(tx, pk)
-        present = self._snapshots.get(tx, live.row.snapshot)
-        state = load_state(tx, live, present).with_tasks(StoredTasks(tx, live).all())
+        cached = self.get_cached(tx, pk)
+        present = self._snapshots.get(tx, cached.row.snapshot)
+        state = load_state(tx, cached, present).with_tasks(StoredTasks(tx, cached).all())
         if had_ended is not None:
             state = replace(state, status=had_ended)
         instead = workflow_actions.ACTIONS_WHILE_WAITING.get(action)
@@ -474,23 +474,23 @@ class Executions:
             and present.definition.get("rateLimitConfig")
             and workflow_rate_limits.is_waiting(tx, pk)
         ):
-            return [pk, *self._effects.carry_out(tx, live, present, state, instead(state))]
+            return [pk, *self._effects.carry_out(tx, cached, present, state, instead(state))]
         options = asked
         if "resume" in asked:
             options = {**asked, "resume": self._find_resumable(tx, pk, state) if asked["resume"] else ()}
         decision = action(state, tx.now_ms, partial(tx.cache.new_task_id, tx), **options)
         touched: list[int] = []
-        if live.row.terminal and action in REOPENING.values():
-            held = self._line_up_again(tx, live, snapshot or present, action, asked)
+        if cached.row.terminal and action in REOPENING.values():
+            held = self._line_up_again(tx, cached, snapshot or present, action, asked)
             if held:
-                self._effects.reopen(tx, live, snapshot, decision.correlation_id)
-                return [pk, *self._reopen_parents(tx, live.row, resumed)]
-        if decision.workflow_status == WorkflowStatus.RUNNING and live.row.terminal:
-            self._effects.reopen(tx, live, snapshot, decision.correlation_id)
+                self._effects.reopen(tx, cached, snapshot, decision.correlation_id)
+                return [pk, *self._reopen_parents(tx, cached.row, resumed)]
+        if decision.workflow_status == WorkflowStatus.RUNNING and cached.row.terminal:
+            self._effects.reopen(tx, cached, snapshot, decision.correlation_id)
             # Reopen the parents before this workflow continues, because it may end at once and needs an open parent.
-            touched += self._reopen_parents(tx, live.row, resumed)
-        touched += self._effects.carry_out(tx, live, snapshot or present, state, decision)
-        if live.row.terminal and snapshot is not None:
+            touched += self._reopen_parents(tx, cached.row, resumed)
+        touched += self._effects.carry_out(tx, cached, snapshot or present, state, decision)
+        if cached.row.terminal and snapshot is not None:
             # The workflow has ended at once. `Effects._end` frees its turn only if the latest definition has a limit.
             touched += workflow_rate_limits.leave_line(tx, pk)
         resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
@@ -498,20 +498,20 @@ class Executions:
         return touched
 
     def _line_up_again(
-        self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot, action: workflow_actions.Action, asked: dict[str, Any]
+        self, tx: Tx, cached: CachedWorkflow, snapshot: Snapshot, action: workflow_actions.Action, asked: dict[str, Any]
     ) -> bool:
         """Queue an ended workflow that runs again under its rate limit. Return whether it must wait."""
         given = asked.get("workflow_input")
         limit = workflow_rate_limits.find_limit(
-            snapshot.definition, live.row, _decode(live.data.input) if given is None else given
+            snapshot.definition, cached.row, _decode(cached.data.input) if given is None else given
         )
         if limit is None:
             return False
         options = {name: value for name, value in asked.items() if name != "plan"}
         workflow_rate_limits.line_up(
-            tx, live.row, limit, workflow_rate_limits.WaitingAction(action.__name__, live.row.status, options)
+            tx, cached.row, limit, workflow_rate_limits.WaitingAction(action.__name__, cached.row.status, options)
         )
-        return workflow_rate_limits.take_turn(tx, live.row, snapshot.definition).waits
+        return workflow_rate_limits.take_turn(tx, cached.row, snapshot.definition).waits
 
     def _find_resumable(self, tx: Tx, pk: int, state: WorkflowState) -> frozenset[str]:
         """Return the own sub-workflows of a workflow that have ended without success and can be resumed."""
@@ -547,20 +547,20 @@ class Executions:
             touched += [parent.workflow, *self.run_guarded(tx, parent.workflow, step)]
 
     def _reopen_parent(self, tx: Tx, pk: int, task_id: str, resumed: deque[int]) -> list[int]:
-        live = self.get_cached(tx, pk)
-        snapshot = self._snapshots.get(tx, live.row.snapshot)
-        state = load_state(tx, live, snapshot).with_tasks(StoredTasks(tx, live).all())
+        cached = self.get_cached(tx, pk)
+        snapshot = self._snapshots.get(tx, cached.row.snapshot)
+        state = load_state(tx, cached, snapshot).with_tasks(StoredTasks(tx, cached).all())
         new_id = partial(tx.cache.new_task_id, tx)
         decision = workflow_actions.reopen(
             state, tx.now_ms, new_id, task_id=task_id, resume=self._find_resumable(tx, pk, state)
         )
-        if self._line_up_again(tx, live, snapshot, workflow_actions.retry, {}):
+        if self._line_up_again(tx, cached, snapshot, workflow_actions.retry, {}):
             raise workflow_actions.ActionRefused(
                 f"The parent workflow {state.workflow_id} would continue too, but the limit of concurrent "
-                f"{live.row.name} workflows is reached (rateLimitConfig); try again when one of them has ended"
+                f"{cached.row.name} workflows is reached (rateLimitConfig); try again when one of them has ended"
             )
-        self._effects.reopen(tx, live, None)
-        touched = self._effects.carry_out(tx, live, snapshot, state, decision)
+        self._effects.reopen(tx, cached, None)
+        touched = self._effects.carry_out(tx, cached, snapshot, state, decision)
         resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
         self._mark_children(tx, pk, decision)
         return touched
@@ -614,8 +614,8 @@ class Executions:
         if reason is None:  # the sub-workflow was not marked, because it had already ended or has another parent
             return []
         tx.run(UNMARK_FOR_TERMINATION, pk)
-        live = tx.cache.workflow(tx, pk)
-        if live is None or live.row.terminal:
+        cached = tx.cache.workflow(tx, pk)
+        if cached is None or cached.row.terminal:
             return []
         return self.run_guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, workflow_actions.terminate, reason=reason))
 
@@ -629,20 +629,20 @@ def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:MAX_REASON_CHARS]
 
 
-def load_state(tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> WorkflowState:
+def load_state(tx: Tx, cached: CachedWorkflow, snapshot: Snapshot) -> WorkflowState:
     """Return a stored workflow as the decider reads it."""
-    row, data = live.row, live.data
-    if live.decoded is None:
-        live.decoded = _decode(data.input), _decode(data.variables or b"{}"), _decode(data.task_to_domain or b"{}")
-    given, variables, task_to_domain = live.decoded
+    row, data = cached.row, cached.data
+    if cached.decoded is None:
+        cached.decoded = _decode(data.input), _decode(data.variables or b"{}"), _decode(data.task_to_domain or b"{}")
+    given, variables, task_to_domain = cached.decoded
     parent = get_task(tx, row.parent_task) if row.parent_task is not None else None
     return WorkflowState(
         workflow_id=tx.ids.workflow(row.pk),
         plan=snapshot.plan,
-        tasks=StoredTasks(tx, live),
+        tasks=StoredTasks(tx, cached),
         status=row.status,
         input=given,
-        output=_read_output(tx, live),
+        output=_read_output(tx, cached),
         variables=variables,
         correlation_id=row.correlation_id,
         reason=data.reason,
@@ -656,11 +656,13 @@ def load_state(tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> WorkflowStat
     )
 
 
-def _read_output(tx: Tx, live: CachedWorkflow) -> dict[str, Any]:
+def _read_output(tx: Tx, cached: CachedWorkflow) -> dict[str, Any]:
     """Return the output of an ended workflow; an empty object while it runs."""
-    encoded = live.data.output
-    if encoded is None and live.row.status == WorkflowStatus.COMPLETED:  # its output is stored only with its last task
-        last = live.task(tx, live.row.last_task or 0)
+    encoded = cached.data.output
+    if (
+        encoded is None and cached.row.status == WorkflowStatus.COMPLETED
+    ):  # its output is stored only with its last task
+        last = cached.task(tx, cached.row.last_task or 0)
         encoded = None if last is None else last.data.output
     return _decode(encoded) if encoded else {}
 
