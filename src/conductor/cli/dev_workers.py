@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from conductor.cli import BAD_INPUT
 from conductor.cli.breakpoints import serialize_breakpoints
-from conductor.cli.console import print_line
+from conductor.cli.console import print_line, silence_logger
 from conductor.cli.discovery import find_workers, resolve_module
 from conductor.cli.run import leave_out_start_lines, polled_task_types
 from conductor.cli.support import DEFAULT_SERVER, UserError, to_one_line
@@ -137,11 +137,13 @@ async def _register(workflows: Sequence[AnyWorkflow], configuration: Configurati
         for workflow in workflows:
             try:
                 definition = workflow if isinstance(workflow, WorkflowDef) else workflow.to_workflow_def()
-                await metadata.update_workflow_def(definition, overwrite=True)
-                registered.append(definition)
-                schedule = None if isinstance(workflow, WorkflowDef) else workflow.to_schedule()
-                if schedule is not None:
-                    await scheduler.save_schedule(schedule)
+                # The coordinator logs its warnings about the definition on the same terminal.
+                with silence_logger("conductor.client.http.async_api_client"):
+                    await metadata.update_workflow_def(definition, overwrite=True)
+                    registered.append(definition)
+                    schedule = None if isinstance(workflow, WorkflowDef) else workflow.to_schedule()
+                    if schedule is not None:
+                        await scheduler.save_schedule(schedule)
             except (ConductorError, WorkflowError) as error:
                 sys.stderr.write(f"workflow {escape(workflow.name)} is not registered: {to_one_line(error)}\n")
     if registered:

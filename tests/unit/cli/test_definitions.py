@@ -270,3 +270,5 @@ def test_the_python_client_logs_each_warning_once_u4_57(server: str, caplog: pyt
         metadata.register_workflow_def({"name": "misspelt", "tasks": tasks})
     logged = [one.getMessage() for one in caplog.records if one.name == "conductor.client.http.async_api_client"]
     assert [text.split(": ")[1] for text in logged] == ["a.inputParams", "a.type"]
+    served = [one.getMessage() for one in caplog.records if one.name == "conductor.coordinator.http.routes.metadata"]
+    assert [text.split(": ")[1:3] for text in served] == [["misspelt", "a.inputParams"], ["misspelt", "a.type"]]

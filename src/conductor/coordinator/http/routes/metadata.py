@@ -29,14 +29,26 @@ from conductor.protocol.wire import MAX_REASON_CHARS, WARNING_HEADER
 logger = logging.getLogger(__name__)
 
 
-def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
+class Warned(NamedTuple):
+    """A warning, and the workflow that it is about, which only the log names."""
+
+    text: str
+    workflow: str
+
+
+def warning_headers(warnings: Sequence[Warned | str]) -> tuple[tuple[str, str], ...]:
     """Log warnings about definitions, and return them as headers of the answer."""
-    texts = [" ".join(warning.split())[:MAX_REASON_CHARS] for warning in warnings[:MAX_WARNINGS_NAMED]]
-    if len(warnings) > len(texts):
-        texts.append(f"there are {len(warnings) - len(texts)} more warnings")
-    for warning in texts:
-        logger.warning("Definition accepted with a warning: %s", warning)
-    return tuple((WARNING_HEADER, _as_header_value(warning)) for warning in texts)
+    headers = []
+    for warning in warnings[:MAX_WARNINGS_NAMED]:
+        text, workflow = warning if isinstance(warning, Warned) else (warning, "")
+        text = " ".join(text.split())[:MAX_REASON_CHARS]
+        logger.warning("Definition accepted with a warning: %s%s", f"{workflow}: " * bool(workflow), text)
+        headers.append((WARNING_HEADER, _as_header_value(text)))
+    if len(warnings) > MAX_WARNINGS_NAMED:
+        text = f"there are {len(warnings) - MAX_WARNINGS_NAMED} more warnings"
+        logger.warning("Definition accepted with a warning: %s", text)
+        headers.append((WARNING_HEADER, text))
+    return tuple(headers)
 
 
 def _as_header_value(text: str) -> str:
@@ -59,23 +71,22 @@ def _check(raw: JsonObject) -> _CheckedDefinition:
     return _CheckedDefinition(definition, workflow_defs.find_workflow_def_warnings(definition), scripts)
 
 
-async def _find_warnings(request: ApiRequest, checked: Sequence[_CheckedDefinition]) -> list[str]:
+async def _find_warnings(request: ApiRequest, checked: Sequence[_CheckedDefinition]) -> list[Warned]:
     """Return all warnings about definitions, including those of the script engines."""
-    warnings = [warning for one in checked for warning in one.warnings]
-    scripts = [script for one in checked for script in one.scripts][:MAX_SCRIPTS_CHECKED]
-    errors = await request.core.find_syntax_errors(scripts)
+    named = [(str(one.definition["name"]), one) for one in checked]
+    scripts = [(name, script) for name, one in named for script in one.scripts][:MAX_SCRIPTS_CHECKED]
+    errors = await request.core.find_syntax_errors([script for _, script in scripts])
     circles = await request.reader.read(
-        lambda tx: [circle for one in checked for circle in workflow_defs.find_circles(tx, one.definition)]
+        lambda tx: [(name, circle) for name, one in named for circle in workflow_defs.find_circles(tx, one.definition)]
     )
-    return [
-        *warnings,
-        *circles,
-        *(
-            f"{script.path}: the script cannot be parsed, so the task fails when it runs: {error}"
-            for script, error in zip(scripts, errors, strict=True)
-            if error is not None
-        ),
+    warnings = [(name, warning) for name, one in named for warning in one.warnings]
+    warnings += circles
+    warnings += [
+        (name, f"{script.path}: the script cannot be parsed, so the task fails when it runs: {error}")
+        for (name, script), error in zip(scripts, errors, strict=True)
+        if error is not None
     ]
+    return [Warned(warning, name) for name, warning in warnings]
 
 
 def _parse_with_warnings(raw: Json, path: str) -> tuple[task_defs.TaskDef, list[str]]:
@@ -209,7 +220,7 @@ async def view_warnings(request: ApiRequest) -> Answer:
     found = await request.reader.read(lambda tx: workflow_defs.get_workflow_def(tx, name, version or None))
     if found is None:
         raise ApiError(404, f"No such workflow found by name: {name}, version: {version or 'null'}")
-    return as_json({"warnings": await _find_warnings(request, [_check(found)])})
+    return as_json({"warnings": [warned.text for warned in await _find_warnings(request, [_check(found)])]})
 
 
 async def list_workflow_defs(request: ApiRequest) -> Answer:
