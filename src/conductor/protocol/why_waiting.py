@@ -127,6 +127,28 @@ class StepFacts(Struct, kw_only=True, frozen=True):
     workflow_id: str | None = None
 
 
+#: The task types whose failures come from the definition or the input, because no worker runs them.
+_COMPUTED_BY_SERVER = frozenset(
+    [
+        "DECISION",
+        "DO_WHILE",
+        "DYNAMIC",
+        "EXCLUSIVE_JOIN",
+        "FORK_JOIN",
+        "FORK_JOIN_DYNAMIC",
+        "INLINE",
+        "JOIN",
+        "JSON_JQ_TRANSFORM",
+        "LAMBDA",
+        "SET_VARIABLE",
+        "START_WORKFLOW",
+        "SUB_WORKFLOW",
+        "SWITCH",
+        "TERMINATE",
+    ]
+)
+
+
 class TaskFacts(Struct, kw_only=True, frozen=True):
     """The facts about one task."""
 
@@ -322,7 +344,10 @@ def _explain_ended_task(task: TaskFacts) -> _Reason:
         case "FAILED_WITH_TERMINAL_ERROR" if _is_process_death(task.reason):
             return _Reason("failed", f"failed for good, without more retries{because}", _FIND_CRASH)
         case "FAILED_WITH_TERMINAL_ERROR":
-            remedy = "The worker reported that a retry cannot help: correct the input or the worker, then retry."
+            if task.type in _COMPUTED_BY_SERVER:
+                remedy = "A retry cannot help: correct the definition or the input, then start the workflow again."
+            else:
+                remedy = "The worker reported that a retry cannot help: correct the input or the worker, then retry."
             return _Reason("failed", f"failed for good, without retries{because}", remedy)
     remedy = _FIND_CRASH if _is_process_death(task.reason) else "Correct the cause of the failure, then retry."
     verb = "timed out" if task.status == TaskStatus.TIMED_OUT else "failed"

@@ -312,6 +312,21 @@ class TestEnds:
         harness.report(harness.poll_one(), "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="no such order")
         assert why(harness, started).sentence == "work failed for good, without retries: no such order"
 
+    def test_a_join_on_an_unknown_task_blames_no_worker(self, harness: Harness) -> None:
+        harness.workflow_def(
+            "flow",
+            {"name": "split", "taskReferenceName": "split", "type": "FORK_JOIN", "forkTasks": [[simple("work")]]},
+            {"name": "both", "taskReferenceName": "both", "type": "JOIN", "joinOn": ["work", "wrok"]},
+        )
+        started = harness.start()
+        harness.report(harness.poll_one())
+        found = why(harness, started)
+        assert found.sentence.startswith(
+            "both failed for good, without retries: both waits for work, wrok, but no task"
+        )
+        remedy = "A retry cannot help: correct the definition or the input, then start the workflow again."
+        assert found.remedy == remedy
+
     def test_a_join_that_failed_is_not_taken_for_what_went_wrong(self, harness: Harness) -> None:
         branches = [[{**simple("work"), "permissive": True}], [simple("other")]]
         harness.workflow_def(
