@@ -146,6 +146,8 @@ class DurableRun:
         #: The recorded steps, and the keys of those that the program has not reached in this attempt.
         self._recorded: dict[StepKey, Step] | None = None
         self._unused: set[StepKey] = set()
+        #: Whether no branch has begun a new step in this attempt.
+        self._is_replaying = False
         self._numbers: dict[str, int] = {}
         #: The operations whose coroutines the program has not awaited, with their names. Only the event loop uses it.
         self._not_begun: dict[Effects, str] = {}
@@ -198,6 +200,8 @@ class DurableRun:
                 if known.state is StepState.FAILED:
                     raise self._note_error(key, make_error(known))
                 return decode_result(known.result_json, function, known.key)
+            if self._is_replaying:
+                yield Do(self._end_replay)
             while self._has_unrecorded():
                 yield Do(self._flush)
             new = Step(name=name, number=key[1], fingerprint=fingerprint, started_at=_now_ms())
@@ -242,6 +246,8 @@ class DurableRun:
             if cancellation is not None:
                 yield Do(functools.partial(self._wait_for_cancellation, cancellation))
             if known is None:
+                if self._is_replaying:
+                    yield Do(self._end_replay)
                 with self._lock:
                     self._new_waits.append(step)
             elif known.state is StepState.FAILED:
@@ -263,8 +269,8 @@ class DurableRun:
         if self._recorded is None:
             yield Do(self._load)
         name = f"version {change}"
-        if (name, self._numbers.get(name, 0) + 1) not in self._unused:
-            yield Do(self._replay_other_branches)
+        if self._is_replaying and (name, self._numbers.get(name, 0) + 1) not in self._unused:
+            yield Do(self._end_replay)
         with self._lock:
             is_new = not self._unused
         return (yield from self.step(lambda: is_new, (), {}, Options(name), ""))
@@ -375,18 +381,24 @@ class DurableRun:
         with self._lock:
             self._recorded = {(step.name, step.number): step for step in steps}
             self._unused = set(self._recorded)
+        self._is_replaying = bool(steps)
 
-    async def _replay_other_branches(self) -> None:
-        """Let parallel branches replay their steps, so that `_unused` keeps only steps that come after the caller."""
+    async def _end_replay(self) -> None:
+        """Let the other branches replay their steps before this branch begins a new step.
+
+        Otherwise, a branch could begin a step that it did not begin in earlier attempts, because a recorded failure of
+        another branch had cancelled it. Afterwards, `_unused` has only steps that come after those of all branches.
+        """
         with self._lock:
             self._active += 1
-            changes = self._changes
-        rounds = SETTLE_ROUNDS if self._unused else 0
+            rounds, changes = SETTLE_ROUNDS, self._changes
         try:
-            while rounds:
+            while self._is_replaying:
                 await asyncio.sleep(0)
                 rounds = rounds - 1 if changes == self._changes else SETTLE_ROUNDS
                 changes = self._changes
+                if not rounds:
+                    self._is_replaying = False
         finally:
             with self._lock:
                 self._active -= 1
@@ -464,7 +476,9 @@ class DurableRun:
         elif step.kind is StepKind.STEP:
             # The step was cancelled in an earlier attempt. Wait until the program cancels it again.
             ran_s = max(0, (step.ended_at or 0) - (step.started_at or 0)) / 1000
-            timer = loop.call_later(ran_s + MAX_CANCELLATION_DELAY_S, _set_not_cancelled, future, step.key)
+            timer = loop.call_later(
+                ran_s + MAX_CANCELLATION_DELAY_S, _set_not_cancelled, future, step.key.removeprefix(CANCELLED_PREFIX)
+            )
         with self._lock:
             self._waits[key] = _Wait(step, future, timer)
             self._active -= 1

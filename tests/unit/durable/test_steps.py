@@ -229,10 +229,11 @@ def test_a_step_that_raises_no_exception_class_fails_and_its_failure_is_recorded
 
 
 def test_a_step_that_the_program_has_cancelled_does_not_run_again(run_workflow: Any) -> None:
-    calls = Calls()
+    calls, begun = Calls(), asyncio.Event()
 
     async def charge() -> None:
         calls.note("charge")
+        begun.set()
         await asyncio.sleep(60)
 
     async def charge_later() -> None:
@@ -241,6 +242,7 @@ def test_a_step_that_the_program_has_cancelled_does_not_run_again(run_workflow: 
 
     async def fail_later() -> None:
         await durable.sleep(hours=1, name="before-failure")
+        await begun.wait()
         raise RuntimeError("too late")
 
     async def program() -> dict[str, Any]:
@@ -338,6 +340,38 @@ def test_a_wait_that_the_program_has_cancelled_is_cancelled_again(run_workflow: 
 
     run = run_workflow(one_task(), workers=[worker(program)])
     assert run.skip(days=1).send("approval", by="Ada").skip(days=1).output == {"by": "Ada"}
+    assert calls == ["invoice"]
+
+
+def test_a_replay_begins_no_step_that_another_branch_had_prevented() -> None:
+    calls, attempts = Calls(), Calls()
+
+    def refuse() -> None:
+        raise ValueError
+
+    async def charge() -> None:
+        await durable.step(str, 1, name="before-charge")
+        if len(attempts) == 1:
+            await asyncio.sleep(0.5)  # the other branch fails meanwhile
+        await durable.step(calls.note, "charge", name="charge")
+
+    async def fail() -> None:
+        await durable.step(str, 1, name="before-failure")
+        await asyncio.sleep(0.1 if len(attempts) == 1 else 0)
+        await durable.step(refuse)
+
+    async def program() -> int:
+        attempts.note(1)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(charge())
+                group.create_task(fail())
+        except* ValueError:
+            await durable.step(calls.note, "invoice", name="invoice")
+        await durable.sleep(days=1)
+        return len(attempts)
+
+    assert asyncio.run(run_to_end(program, MemorySteps())) == 2
     assert calls == ["invoice"]
 
 
