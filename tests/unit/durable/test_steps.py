@@ -344,7 +344,7 @@ def test_a_wait_that_the_program_has_cancelled_is_cancelled_again(run_workflow: 
 
 
 def test_a_replay_begins_no_step_that_another_branch_had_prevented() -> None:
-    calls, attempts = Calls(), Calls()
+    calls, attempts, reached = Calls(), Calls(), asyncio.Event()
 
     def refuse() -> None:
         raise ValueError
@@ -352,12 +352,13 @@ def test_a_replay_begins_no_step_that_another_branch_had_prevented() -> None:
     async def charge() -> None:
         await durable.step(str, 1, name="before-charge")
         if len(attempts) == 1:
-            await asyncio.sleep(0.5)  # the other branch fails meanwhile
+            reached.set()
+            await asyncio.Event().wait()  # until the failure of the other branch cancels this one
         await durable.step(calls.note, "charge", name="charge")
 
     async def fail() -> None:
         await durable.step(str, 1, name="before-failure")
-        await asyncio.sleep(0.1 if len(attempts) == 1 else 0)
+        await reached.wait()
         await durable.step(refuse)
 
     async def program() -> int:
