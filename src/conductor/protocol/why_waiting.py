@@ -132,7 +132,6 @@ _COMPUTED_BY_SERVER = frozenset(
     [
         "DECISION",
         "DO_WHILE",
-        "DYNAMIC",
         "EXCLUSIVE_JOIN",
         "FORK_JOIN",
         "FORK_JOIN_DYNAMIC",
