@@ -291,6 +291,11 @@ def loop_as_value(w: Any) -> None:
         notify(to=again)
 
 
+def loop_script(w: Any) -> None:
+    with loop(script="$.notfiy.to != $.last", last="a"):
+        notify(to="a")
+
+
 def integer_case(w: Any) -> None:
     with workflow("counted", inputs={"n": int}) as counted, switch(counted.input("n")) as case, case("many"):
         notify(to="a")
@@ -427,6 +432,11 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
     ),
     "a case that is no integer": (integer_case, "is never 'many', because it is an integer"),
     "a case that is no boolean": (boolean_case, "is never 'yes'; there are 'false', 'true'"),
+    "a script of a switch that reads another name": (
+        lambda w: switch(script="$.m > 3 ? 'a' : 'b'", n=1).__enter__(),
+        r"the script of switch 'switch' reads \$.m, which is not passed to it; there are 'n'",
+    ),
+    "a script of a loop that reads another name": (loop_script, r"script of loop 'loop' reads \$.notfiy, .*'notify'"),
     "a case of two values": (two_values, "a case has one value: write `with case"),
     "a default case": (default_case, "a switch has no 'default': .* and `with case.otherwise"),
     "a case without its call": (uncalled_case, "a case needs its value: write `with case"),
@@ -536,7 +546,7 @@ class TestSchedules:
 
 def test_scripts_and_joins_are_checked_by_validate_u1_16() -> None:
     with workflow("w") as w:
-        with loop(script="$.x >"):
+        with loop(script="$.x >", x=1):
             notify(to="a")
         with switch(script="$.n >", n=1) as case, case("many"):
             notify(to="b")

@@ -15,7 +15,7 @@ functions create the same objects as the classes in `conductor.client.workflow.t
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Never, NoReturn, ParamSpec, TypeVar, overload
@@ -51,6 +51,8 @@ E = TypeVar("E")
 
 #: How all other cases of a switch are written.
 _OTHERWISE = "`with case.otherwise():`"
+#: A name that a script reads, such as `$.size`. Calls such as `$.hasOwnProperty(...)` are left out.
+_SCRIPT_NAME = re.compile(r"(?<![\w$.\\'\"])\$\.([A-Za-z_]\w*)\b(?!\s*\()")
 _INTEGER = re.compile(r"-?\d+")
 _ENDINGS = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
 
@@ -260,6 +262,7 @@ def switch(
             raise WorkflowError(f"switch {ref!r} chooses by {value!r}, which never changes: pass a reference")
         task = SwitchTask(ref, str(to_plain_value(value)))
     else:
+        _check_script(f"switch {ref!r}", script, inputs)
         task = SwitchTask(ref, script, use_javascript=True)
         task._input_parameters = inputs
     block.append(task)
@@ -408,6 +411,8 @@ def loop(
         yield task
     if not task._loop_over:
         raise WorkflowError(f"loop {ref!r} has no steps")
+    if script is not None:
+        _check_script(f"loop {ref!r}", script, {*task._input_parameters, *block.workflow.reference_names()})
 
 
 class LoopBlock(DoWhileTask):
@@ -587,6 +592,15 @@ def _format_case(value: object) -> str:
     """Return the value as the server compares it with the cases."""
     plain_value = to_json_value(value)
     return str(plain_value).lower() if isinstance(plain_value, bool) else str(plain_value)
+
+
+def _check_script(owner: str, script: str, known: Collection[str]) -> None:
+    """Raise WorkflowError for a name `$.x` in a script that has no value."""
+    for name in _SCRIPT_NAME.findall(script):
+        if name not in known:
+            raise WorkflowError(
+                f"the script of {owner} reads $.{name}, which is not passed to it; {suggest_name(name, known)}"
+            )
 
 
 def _find_value_type(value: Any) -> ValueType | None:
