@@ -19,7 +19,7 @@ from conductor.client.worker.parameters import is_coroutine_function, unwrap
 from conductor.durable import run as durable_run
 from conductor.durable.errors import ReplayMismatch
 from conductor.durable.run import DurableRun
-from conductor.protocol.steps import Step, StepKey, StepKind, StepState
+from conductor.protocol.steps import CANCELLED_PREFIX, Step, StepKey, StepKind, StepState
 
 #: A function that is suspended more often than this probably waits for an event that never happens.
 MAX_ATTEMPTS = 10_000
@@ -47,9 +47,10 @@ class MemorySteps:
         return None
 
     async def load(self) -> list[Step]:
-        """Return the steps. All waits have ended."""
+        """Return the steps. All waits have ended, except those that the program has cancelled."""
         for step in self.steps.values():
-            if step.state is StepState.WAITING:
+            is_cancelled = (CANCELLED_PREFIX + step.name, step.number) in self.steps
+            if step.state is StepState.WAITING and not is_cancelled:
                 self._end_wait(step)
         return [msgspec.structs.replace(step) for step in self.steps.values()]
 

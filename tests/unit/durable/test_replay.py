@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
 from typing import Any
@@ -39,6 +40,22 @@ def test_a_function_that_replays() -> None:
     found = check_replay(onboard, "Ada", messages={"approval": [{"by": "Grace"}]}, calls={"child": {"n": 1}})
     del found["at"]
     assert found == {"number": 42, "child": {"n": 1}, "by": "Grace", "late": None}
+
+
+def test_a_cancelled_wait_takes_no_message() -> None:
+    async def refuse() -> None:
+        raise Refused
+
+    async def program() -> Any:
+        waiting = asyncio.create_task(durable.wait_for("approval"))
+        with contextlib.suppress(Refused):
+            await durable.step(refuse)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await durable.step(double, 1)
+        return await durable.wait_for("approval")
+
+    assert check_replay(program, messages={"approval": [{"n": 1}, {"n": 2}]}) == {"n": 1}
 
 
 def test_the_first_difference_is_named() -> None:
