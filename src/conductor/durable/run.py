@@ -156,6 +156,8 @@ class DurableRun:
         self._failures: list[Step] = []
         #: The exceptions of all failed steps, in the order in which they were raised.
         self._errors: dict[StepKey, BaseException] = {}
+        #: The records in flight, and the latest one of failures and waits.
+        self._records: set[asyncio.Future[None]] = set()
         self._flushing: asyncio.Future[None] | None = None
         #: `_new_waits` are not recorded yet. `_waits` are all open waits.
         self._new_waits: list[Step] = []
@@ -408,7 +410,7 @@ class DurableRun:
             on_record(self, step, False)
         if self.is_suspended or self._is_closed:
             raise Suspended
-        await self._finish(asyncio.ensure_future(self._store.record([step])))
+        await self._finish(self._begin_record([step]))
         if on_record is not None:
             on_record(self, step, True)
 
@@ -433,8 +435,14 @@ class DurableRun:
             steps = self._take_unrecorded()
             if not steps:
                 return
-            self._flushing = asyncio.ensure_future(self._store.record(steps))
+            self._flushing = self._begin_record(steps)
         await self._finish(self._flushing)
+
+    def _begin_record(self, steps: list[Step]) -> asyncio.Future[None]:
+        recording = asyncio.ensure_future(self._store.record(steps))
+        self._records.add(recording)
+        recording.add_done_callback(self._records.discard)
+        return recording
 
     async def _finish(self, recording: asyncio.Future[None]) -> None:
         """Wait until steps are recorded. A cancellation of the branch during the wait is raised after the wait.
@@ -554,13 +562,13 @@ class DurableRun:
 
     async def suspend(self) -> tuple[list[Step], int]:
         """Return the steps that the report of the suspended task records, and the seconds until its next delivery."""
-        await self._wait_for_record()
+        await self._wait_for_records()
         return await self._store.suspend(self._take_unrecorded())
 
-    async def _wait_for_record(self) -> None:
-        """Wait for the record in flight. The report must not overtake it, because the report ends the lease."""
-        if self._flushing is not None:
-            await asyncio.wait([self._flushing])
+    async def _wait_for_records(self) -> None:
+        """Wait for the records in flight. The report must not overtake them, because the report ends the lease."""
+        if self._records:
+            await asyncio.wait(self._records)
 
     async def forget_failures(self, error: BaseException) -> list[StepKey]:
         """Forget the failed steps whose exceptions have ended the attempt, so that the next attempt runs them again.
@@ -568,7 +576,7 @@ class DurableRun:
         Also forget the steps that the program has cancelled after such a failure: it may have cancelled them because of
         the failure.
         """
-        await self._wait_for_record()
+        await self._wait_for_records()
         guilty, keys = set(_list_causes(error)), list[StepKey]()
         for key, failure in self._errors.items():
             if id(failure) in guilty or (keys and isinstance(failure, asyncio.CancelledError)):

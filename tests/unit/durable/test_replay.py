@@ -204,6 +204,37 @@ def test_a_failure_that_ends_the_attempt_while_it_is_recorded_is_forgotten() -> 
     assert asyncio.run(run_twice()) == 2
 
 
+def test_a_step_that_is_recorded_when_another_branch_ends_the_attempt_does_not_run_again() -> None:
+    class SlowSteps(MemorySteps):
+        async def record(self, steps: list[Step]) -> None:
+            await asyncio.sleep(0.05)
+            await super().record(steps)
+
+    calls: list[str] = []
+
+    async def refuse_once() -> None:
+        while not calls:
+            await asyncio.sleep(0)
+        if "refused" not in calls:
+            calls.append("refused")
+            raise Refused
+
+    async def charge() -> None:
+        calls.append("charge")
+
+    async def program() -> None:
+        await asyncio.gather(durable.step(refuse_once), durable.step(charge))
+
+    async def run_twice() -> None:
+        store = SlowSteps()
+        with pytest.raises(Refused):
+            await run_to_end(program, store)
+        await run_to_end(program, store)
+
+    asyncio.run(run_twice())
+    assert calls == ["charge", "refused"]
+
+
 def test_the_report_that_suspends_a_task_does_not_overtake_a_record() -> None:
     class SlowSteps(MemorySteps):
         async def record(self, steps: list[Step]) -> None:

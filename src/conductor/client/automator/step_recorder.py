@@ -100,7 +100,7 @@ class StepRecorder:
             if verdict is Verdict.COMMITTED:
                 return
             if verdict is Verdict.CANCELLED:
-                if answer is not NOT_SENT:
+                if answer is not NOT_SENT and self._running.report is None:  # a report ends the lease
                     self._running.stop(Stop.LOST, f"the coordinator did not record a step: {answer.message}")
                 raise TaskCancelled(_LOST)
             if verdict is Verdict.REJECTED or answer.is_too_large:

@@ -261,7 +261,7 @@ class TaskQueue:
         if not _is_open(tx, row, lease_no):
             # If a committed report has ended the lease, the answer to that report was lost. Return its verdict.
             own_report = _read_reports(task.data).get(str(lease_no)) if lease_no == row.lease_no else None
-            if own_report is not None and own_report[1] == Verdict.COMMITTED:
+            if own_report is not None and own_report[1] == Verdict.COMMITTED and not report.steps:
                 return Outcome(task_id, Verdict.COMMITTED)
             return Outcome(task_id, Verdict.CANCELLED, 409, LEASE_OVER)
         waits = task_steps.record(tx, workflow, task, report) if report.steps else ()

@@ -100,6 +100,14 @@ class TestRecording:
         assert count_steps(harness) == 0
         assert send(harness, second, step("a")).verdict is Verdict.COMMITTED
 
+    def test_steps_that_arrive_after_the_report_are_not_answered_as_recorded(
+        self, harness: Harness, task: Task
+    ) -> None:
+        harness.report(task, "FAILED", reportId="r1")
+        assert harness.heartbeat(task).verdict is Verdict.COMMITTED  # the answer to the report was lost
+        assert send(harness, task, step("a")).verdict is Verdict.CANCELLED
+        assert count_steps(harness) == 0
+
     def test_a_step_that_no_worker_could_read_or_that_never_ends_is_rejected(
         self, harness: Harness, task: Task
     ) -> None:
