@@ -22,8 +22,11 @@ import pytest
 from conductor.coordinator import Coordinator
 from conductor.coordinator.http import app as http_app
 from conductor.coordinator.http import connection, memory_budget
+from conductor.coordinator.http.routes import tasks
+from conductor.coordinator.views import task_views
 
 MB = 0x100000
+JSON = {"Content-Type": "application/json"}
 FLOW = {
     "name": "large",
     "version": 1,
@@ -107,6 +110,42 @@ def test_next_tasks_without_room_go_back_to_their_queue_a03(coordinator: Coordin
             assert (answer["verdict"], "nextTask" in answer) == ("COMMITTED", False)
             assert api.get("/tasks/queue/size", params={"taskType": "heavy"}).json() == 1
         until(lambda: api.get("/tasks/poll/batch/heavy").status_code == 200)
+
+
+def test_tasks_and_log_lines_in_one_answer_have_a_bound(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_views, "MAX_TASKS_BYTES", MB // 2)
+    monkeypatch.setattr(tasks, "MAX_LOG_BYTES", MB // 2)
+    loop = {**FLOW["tasks"][0], "retryCount": 0}  # type: ignore[index]
+    branches = [[{**loop, "taskReferenceName": f"heavy{number}"}] for number in range(4)]
+    fork = {"name": "fork", "taskReferenceName": "fork", "type": "FORK_JOIN", "forkTasks": branches}
+    flow = {"name": "wide", "version": 1, "tasks": [fork, {"name": "j", "taskReferenceName": "j", "type": "JOIN"}]}
+    with httpx.Client(base_url=coordinator.url, timeout=60) as api:
+        start = {"name": "wide", "workflowDef": flow, "input": {"text": "x" * (MB // 4)}}
+        workflow = api.post("/workflow", json=start).text
+        refused = api.get(f"/workflow/{workflow}")
+        assert (refused.status_code, "read the workflow without them" in refused.json()["message"]) == (400, True)
+        assert api.get(f"/workflow/{workflow}", params={"includeTasks": False}).status_code == 200
+        page = api.get(f"/workflow/{workflow}/tasks", params={"count": 10}).json()
+        assert (page["totalHits"], len(page["results"])) == (6, 3)
+        rest = api.get(f"/workflow/{workflow}/tasks", params={"start": 3, "count": 2, "status": "SCHEDULED"}).json()
+        assert (rest["totalHits"], [one["referenceTaskName"] for one in rest["results"]]) == (4, ["heavy3"])
+        task = rest["results"][0]["taskId"]
+        for number in range(3):
+            line = str(number) + "x" * (MB // 5)
+            assert api.post(f"/tasks/{task}/log", content=line, headers=JSON).status_code == 200
+        assert [line["log"][0] for line in api.get(f"/tasks/{task}/log").json()] == ["1", "2"], "the newest lines"
+
+
+def test_open_tasks_of_a_type_have_a_bound_as_a_search_has(coordinator: Coordinator) -> None:
+    with httpx.Client(base_url=coordinator.url, timeout=60) as api:
+        for _ in range(3):
+            start_large_workflow(api)
+        answer = api.get("/admin/task/heavy")
+        assert answer.status_code == 400
+        assert answer.json()["message"].endswith("ask for fewer at a time: count=2")
+        assert len(api.get("/admin/task/heavy", params={"count": 2}).json()) == 2
 
 
 def test_clients_that_do_not_read_are_disconnected_a03(

@@ -16,6 +16,10 @@ MAX_JSON_VALUES = 1_000_000
 LARGE_BODY_BYTES = 32 * 1024
 #: The maximum size of the answer to one request.
 MAX_ANSWER_BYTES = 4 * MAX_BODY_BYTES
+#: A workflow is not returned with its tasks if their inputs and outputs are larger.
+MAX_TASKS_BYTES = 64 * 1024 * 1024
+#: An answer with log lines of a task has about this many bytes of them, the newest.
+MAX_LOG_BYTES = 10 * 1024 * 1024
 #: The maximum number of correlation ids in one request.
 MAX_CORRELATION_IDS = 1000
 #: An error about a definition lists this many problems, and gives only the number of the others.

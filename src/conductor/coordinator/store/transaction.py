@@ -149,6 +149,11 @@ class Tx:
         """Return all rows. Parameters are given by position or by name."""
         return [query.read(*columns) for columns in self._execute(query.sql, named or args)]
 
+    def each(self, query: Query[Row], *args: Any) -> Iterator[Row]:
+        """Yield all rows. Only one row is in memory at a time. Change no row that the query reads meanwhile."""
+        for columns in self._execute(query.sql, args):
+            yield query.read(*columns)
+
     def first(self, query: Query[Row], *args: Any, **named: Any) -> Row | None:
         """Return the first row, or None."""
         columns = self._execute(query.sql, named or args).fetchone()

@@ -108,43 +108,43 @@ class _Condition(NamedTuple):
 def search_workflows(tx: Tx, _snapshots: Snapshots, search: Search) -> SearchPage:
     """Return summaries of the workflows that match."""
     hits, keys = _find(tx, search, _WORKFLOWS, "w.pk", WORKFLOW_FIELDS)
-    return SearchPage(hits, _encode_page(_summarize_workflow(tx, key) for key in keys))
+    return SearchPage(hits, encode_page(_summarize_workflow(tx, key) for key in keys))
 
 
 def search_whole_workflows(tx: Tx, snapshots: Snapshots, search: Search) -> SearchPage:
     """Return the workflows that match."""
     hits, keys = _find(tx, search, _WORKFLOWS, "w.pk", WORKFLOW_FIELDS)
-    return SearchPage(hits, _encode_page(_read_workflow(tx, snapshots, key) for key in keys))
+    return SearchPage(hits, encode_page(_read_workflow(tx, snapshots, key) for key in keys))
 
 
 def search_workflows_by_tasks(tx: Tx, _snapshots: Snapshots, search: Search) -> SearchPage:
     """Return summaries of the workflows that have a task that matches."""
     hits, keys = _find(tx, search, _TASKS, "w.pk", TASK_FIELDS)
-    return SearchPage(hits, _encode_page(_summarize_workflow(tx, key) for key in keys))
+    return SearchPage(hits, encode_page(_summarize_workflow(tx, key) for key in keys))
 
 
 def search_whole_workflows_by_tasks(tx: Tx, snapshots: Snapshots, search: Search) -> SearchPage:
     """Return the workflows that have a task that matches."""
     hits, keys = _find(tx, search, _TASKS, "w.pk", TASK_FIELDS)
-    return SearchPage(hits, _encode_page(_read_workflow(tx, snapshots, key) for key in keys))
+    return SearchPage(hits, encode_page(_read_workflow(tx, snapshots, key) for key in keys))
 
 
 def search_tasks(tx: Tx, snapshots: Snapshots, search: Search) -> SearchPage:
     """Return summaries of the tasks that match."""
     hits, keys = _find(tx, search, _TASKS, "t.pk", TASK_FIELDS)
-    return SearchPage(hits, _encode_page(_summarize_task(read_task(tx, snapshots, tx.ids.task(key))) for key in keys))
+    return SearchPage(hits, encode_page(_summarize_task(read_task(tx, snapshots, tx.ids.task(key))) for key in keys))
 
 
 def search_whole_tasks(tx: Tx, snapshots: Snapshots, search: Search) -> SearchPage:
     """Return the tasks that match."""
     hits, keys = _find(tx, search, _TASKS, "t.pk", TASK_FIELDS)
-    return SearchPage(hits, _encode_page(read_task(tx, snapshots, tx.ids.task(key)) for key in keys))
+    return SearchPage(hits, encode_page(read_task(tx, snapshots, tx.ids.task(key)) for key in keys))
 
 
 def search_schedule_runs(tx: Tx, search: Search) -> SearchPage:
     """Return the runs of schedules that match, newest first unless the search is sorted."""
     hits, keys = _find(tx, search, _RUNS, "r.pk", RUN_FIELDS)
-    return SearchPage(hits, _encode_page(_read_run(tx, key) for key in keys))
+    return SearchPage(hits, encode_page(_read_run(tx, key) for key in keys))
 
 
 def _read_workflow(tx: Tx, snapshots: Snapshots, key: int) -> JsonObject:
@@ -168,16 +168,21 @@ def _read_run(tx: Tx, key: int) -> JsonObject:
     return {name: value for name, value in run.items() if value is not None}
 
 
-def _encode_page(results: Iterable[JsonObject]) -> list[msgspec.Raw]:
-    """Encode results one by one, so that at most `MAX_PAGE_BYTES` of them are in memory."""
+def encode_page(results: Iterable[JsonObject], parameter: str = "size") -> list[msgspec.Raw]:
+    """Encode results one by one, so that at most `MAX_PAGE_BYTES` of them are in memory.
+
+    Raises:
+        ApiError: The results are larger. The message names the query parameter that limits their number.
+    """
     page: list[msgspec.Raw] = []
     total = 0
     for result in results:
         body = msgspec.json.encode(result)
         total += len(body)
         if total > MAX_PAGE_BYTES and page:
+            fewer = f"{parameter}={len(page)}"
             raise bad_request(
-                f"the results are larger than {MAX_PAGE_BYTES} bytes in all; ask for fewer at a time: size={len(page)}"
+                f"the results are larger than {MAX_PAGE_BYTES} bytes in all; ask for fewer at a time: {fewer}"
             )
         page.append(msgspec.Raw(body))
     return page

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import msgspec
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshot, Snapshots, SnapshotTask
 from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
-from conductor.coordinator.request_errors import not_found
+from conductor.coordinator.limits import MAX_TASKS_BYTES
+from conductor.coordinator.request_errors import bad_request, not_found
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.lookup import get_workflow
 from conductor.coordinator.store.rows import TaskData, TaskRow, WholeTask, WorkflowRow
@@ -49,9 +52,50 @@ def read_task(tx: Tx, snapshots: Snapshots, task_id: str) -> JsonObject:
 
 
 def read_tasks(tx: Tx, snapshots: Snapshots, row: WorkflowRow) -> list[JsonObject]:
-    """Return every attempt at the tasks of a workflow, in order."""
+    """Return every attempt at the tasks of a workflow, in order.
+
+    Raises:
+        ApiError: The inputs and outputs of the tasks are larger than `MAX_TASKS_BYTES`.
+    """
+    hits, tasks = read_task_page(tx, snapshots, row)
+    if hits > len(tasks):
+        workflow_id = tx.ids.workflow(row.pk)
+        raise bad_request(
+            f"the tasks of workflow {workflow_id} are larger than {MAX_TASKS_BYTES} bytes; read the workflow without "
+            f"them (includeTasks=false), and its tasks page by page (GET /workflow/{workflow_id}/tasks?start=0&count=9)"
+        )
+    return tasks
+
+
+def read_task_page(
+    tx: Tx,
+    snapshots: Snapshots,
+    row: WorkflowRow,
+    start: int = 0,
+    count: int = sys.maxsize,
+    statuses: AbstractSet[str] = frozenset(),
+) -> tuple[int, list[JsonObject]]:
+    """Return the number of attempts at the tasks of a workflow, and a page of them, in order.
+
+    Args:
+        tx: The transaction.
+        snapshots: The definitions of the workflows.
+        row: The workflow.
+        start: The number of attempts before the page.
+        count: The maximum number of attempts on the page. The page also ends after `MAX_TASKS_BYTES`.
+        statuses: Only attempts with one of these statuses; empty for all.
+    """
     owner = _make_owner(tx, snapshots, row)
-    return [_read_row(tx, found, owner) for found in tx.rows(TASKS_OF_WORKFLOW, row.pk)]
+    page: list[JsonObject] = []
+    hits = size = 0
+    for found in tx.each(TASKS_OF_WORKFLOW, row.pk):
+        if statuses and found.row.status not in statuses:
+            continue
+        hits += 1
+        if start < hits <= start + count and size <= MAX_TASKS_BYTES:
+            page.append(_read_row(tx, found, owner))
+            size += len(found.data.input) + len(found.data.output or b"")
+    return hits, page
 
 
 def _make_owner(tx: Tx, snapshots: Snapshots, row: WorkflowRow) -> TaskOwner:

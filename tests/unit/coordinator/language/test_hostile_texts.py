@@ -266,6 +266,6 @@ def test_a_page_that_is_too_large_is_refused_and_says_what_to_ask_for(monkeypatc
             yield {"input": "x" * 300}
 
     with pytest.raises(ApiError, match="ask for fewer at a time: size=3") as refused:
-        search_query._encode_page(results())
+        search_query.encode_page(results())
     assert (refused.value.status, len(made)) == (400, 4)
-    assert len(search_query._encode_page([{"input": "x" * 5000}])) == 1
+    assert len(search_query.encode_page([{"input": "x" * 5000}])) == 1

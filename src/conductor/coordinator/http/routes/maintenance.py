@@ -6,6 +6,8 @@ import platform
 import sqlite3
 from collections.abc import Callable
 
+import msgspec
+
 from conductor.coordinator import limits
 from conductor.coordinator.audit import Action
 from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
@@ -20,6 +22,7 @@ from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.statements import PENDING_TASKS_OF_TYPE
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import task_views
+from conductor.coordinator.views.search_query import encode_page
 from conductor.coordinator.workflows.workflow_signals import find_open_task
 from conductor.protocol.json_types import JsonObject
 from conductor.version import __version__
@@ -40,9 +43,9 @@ async def list_pending_tasks(request: ApiRequest) -> Answer:
     start, count = max(0, request.query_int("start", 0)), min(max(0, request.query_int("count", 100)), MAX_TASKS)
     name, snapshots = request.params["type"], request.reader.snapshots
 
-    def find(tx: Tx) -> list[JsonObject]:
+    def find(tx: Tx) -> list[msgspec.Raw]:
         keys = tx.rows(PENDING_TASKS_OF_TYPE, name, count, start)
-        return [task_views.read_task(tx, snapshots, tx.ids.task(pk)) for pk in keys]
+        return encode_page((task_views.read_task(tx, snapshots, tx.ids.task(pk)) for pk in keys), "count")
 
     return as_json(await request.reader.read_long(find))
 

@@ -13,9 +13,10 @@ from conductor.coordinator.http.permissions import check_readable_task, check_ta
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.keys.roles import Access
+from conductor.coordinator.limits import MAX_LOG_BYTES
 from conductor.coordinator.request_errors import ApiError, bad_request, not_found
 from conductor.coordinator.store.lookup import get_task
-from conductor.coordinator.store.statements import ADD_LOG, LOGS
+from conductor.coordinator.store.statements import ADD_LOG, NEWEST_LOGS, LogLine
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.task_authority import Poll
 from conductor.coordinator.tasks import task_steps
@@ -120,17 +121,29 @@ def _read_log_line(body: bytes) -> str:
 
 
 async def get_logs(request: ApiRequest) -> Answer:
-    """GET /tasks/{taskId}/log: return the log lines of a task, oldest first."""
+    """GET /tasks/{taskId}/log: return the log lines of a task, oldest first; of a long log, the newest lines."""
     task_id = request.params["taskId"]
 
-    def read(tx: Tx) -> list[tuple[str, int]]:
+    def read(tx: Tx) -> list[LogLine]:
         check_readable_task(request, tx, task_id)
-        return [(line, at_ms) for line, at_ms in tx.rows(LOGS, task_id)]
+        return read_newest_lines(tx, task_id)
 
     rows = await request.reader.read(read)
     if not rows:
         return NO_CONTENT
     return as_json([{"log": line, "taskId": task_id, "createdTime": at_ms} for line, at_ms in rows])
+
+
+def read_newest_lines(tx: Tx, task_id: str) -> list[LogLine]:
+    """Return the newest log lines of a task, up to about `MAX_LOG_BYTES`, oldest first."""
+    found: list[LogLine] = []
+    size = 0
+    for line in tx.each(NEWEST_LOGS, task_id):
+        size += len(line.line)
+        if size > MAX_LOG_BYTES and found:
+            break
+        found.append(line)
+    return found[::-1]
 
 
 async def get_steps(request: ApiRequest) -> Answer:

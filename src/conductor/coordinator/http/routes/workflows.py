@@ -200,9 +200,13 @@ async def list_tasks(request: ApiRequest) -> Answer:
     start_at, count = max(0, request.query_int("start", 0)), max(0, request.query_int("count", 15))
     wanted = {name for text in request.query_list("status") for name in text.split(",") if name}
     workflow_id, snapshots = request.params["id"], request.reader.snapshots
-    found = await request.reader.read(lambda tx: task_views.read_tasks(tx, snapshots, find_workflow(tx, workflow_id)))
-    matching = [task for task in found if not wanted or task["status"] in wanted]
-    return as_json({"totalHits": len(matching), "results": matching[start_at : start_at + count]})
+
+    def read(tx: Tx) -> JsonObject:
+        row = find_workflow(tx, workflow_id)
+        hits, page = task_views.read_task_page(tx, snapshots, row, start_at, count, wanted)
+        return {"totalHits": hits, "results": page}
+
+    return as_json(await request.reader.read(read))
 
 
 async def list_running(request: ApiRequest) -> Answer:

@@ -114,6 +114,10 @@ INSERT INTO task_log (task_id, at_ms, line) VALUES (?, ?, ?)
 -- The log of a task.
 SELECT line, at_ms FROM task_log WHERE task_id = ? ORDER BY pk
 
+-- name: newest logs
+-- The log of a task, the newest line first.
+SELECT line, at_ms FROM task_log WHERE task_id = ? ORDER BY pk DESC
+
 -- name: open tasks of workflow
 -- The open tasks of a workflow.
 SELECT * FROM task WHERE workflow = ? AND executed = 0 AND ended_ms = 0 ORDER BY pk
