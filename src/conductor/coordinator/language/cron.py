@@ -25,6 +25,9 @@ MAX_CRON_CHARS = 500
 #: How many months are searched for a matching day. This is long enough for 29 February to fall on each weekday.
 MONTHS_AHEAD = 12 * 41
 _DAY_S = 86_400
+#: How far the search for a due time goes. All local times of an expression can be skipped: `0 30 2 ? 3 SUN#2` names the
+#: hour that New York skips each year.
+_SEARCHED_S = MONTHS_AHEAD * 31 * _DAY_S
 _SUNDAY = 6
 
 _MACROS = {
@@ -99,7 +102,8 @@ class Cron:
     def next(self, after_ms: int, zone: tzinfo) -> int | None:
         """Return the first due time after `after_ms` in epoch milliseconds, or None."""
         at_s = after_ms // 1000 + 1
-        while True:
+        gives_up_s = at_s + _SEARCHED_S
+        while at_s < gives_up_s:
             try:
                 offset_s, local = _local_time(at_s, zone)
                 ends_s = _end_of_offset(at_s, offset_s, zone)
@@ -114,6 +118,7 @@ class Cron:
             # The UTC offset may change before `found_s`, so search again. No local time before `found` matches and
             # offsets change by less than a day, so the days before can be skipped.
             at_s = max(ends_s, found_s - 2 * _DAY_S) if ends_s - at_s == _DAY_S else ends_s
+        return None
 
     def _next_local(self, local: datetime) -> datetime | None:
         """Return the first matching local time at or after `local`; None if no date matches."""

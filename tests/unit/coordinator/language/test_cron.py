@@ -72,6 +72,21 @@ class TestClocksThatAreSet:
         first, second = following("0 30 2 * * *", at("2027-10-30T12:00", BERLIN), BERLIN, 2)
         assert second - first == 3_600_000
 
+    def test_the_search_for_a_time_that_the_clock_always_skips_ends(self) -> None:
+        """A request that asks for its due times must not stop the coordinator."""
+
+        class CountingCron(Cron):
+            searches = 0
+
+            def _next_local(self, local: datetime) -> datetime | None:
+                self.searches += 1
+                return super()._next_local(local)
+
+        cron = CountingCron("0 30 2 ? 3 SUN#2")
+        assert cron.next(at("2026-11-19T00:00"), ZoneInfo("America/New_York")) is None
+        assert cron.searches < 500
+        assert cron.next(at("2026-11-19T00:00"), UTC) == at("2027-03-14T02:30")
+
     def test_every_twenty_minutes_goes_on_across_both_changes(self) -> None:
         for day in ("2027-03-28T00:00", "2027-10-31T00:00"):
             found = following("0 */20 * * * *", at(day, BERLIN), BERLIN, 20)
