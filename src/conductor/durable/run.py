@@ -67,6 +67,9 @@ class StepStore(Protocol):
             DurableError: The steps cannot be recorded.
         """
 
+    def check_held(self) -> None:
+        """Raise TaskCancelled if the worker has lost the task, so that no new step begins."""
+
     def refuse(self, step: Step) -> str | None:
         """Return why this store cannot record a wait, or None if it can."""
 
@@ -206,6 +209,7 @@ class DurableRun:
                 yield Do(self._end_replay)
             while self._has_unrecorded():
                 yield Do(self._flush)
+            self._store.check_held()
             new = Step(name=name, number=key[1], fingerprint=fingerprint, started_at=_now_ms())
             call = Call(function, args, kwargs, options.timeout_s, new.key)
             try:

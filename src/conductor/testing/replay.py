@@ -42,6 +42,9 @@ class MemorySteps:
         self._calls = dict(calls or {})
         self.steps: dict[StepKey, Step] = {}
 
+    def check_held(self) -> None:
+        """Return: no task is ever lost."""
+
     def refuse(self, _step: Step) -> str | None:
         """Return None, because every kind of step can wait."""
         return None

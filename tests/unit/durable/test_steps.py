@@ -18,6 +18,7 @@ from urllib.request import urlopen
 import pytest
 
 from conductor import durable
+from conductor.client.automator.session import Session
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.task_def import TaskDef
@@ -829,6 +830,27 @@ def test_a_blocked_def_step_does_not_delay_the_end_of_the_process(conductor_stub
     asyncio.run(serve())
     assert not has_ended.is_set()
     release.set()
+
+
+def test_no_step_begins_after_the_end_of_the_lease_although_the_lease_thread_has_not_noticed_it(
+    run_workflow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, attempts = Calls(), Calls()
+
+    def work() -> None:
+        calls.note(len(attempts))
+
+    async def program() -> dict[str, Any]:
+        await durable.step(work, name="first")
+        if len(attempts) == 1:
+            attempts[0].deadline = 0.0  # as after a pause of the process that was longer than the lease
+        await durable.step(work, name="second")
+        return {}
+
+    open_steps = Session.open_steps
+    monkeypatch.setattr(Session, "open_steps", lambda self, running: open_steps(self, attempts.note(running)))
+    assert run_workflow(one_task(), workers=[worker(program)]).status == "COMPLETED"
+    assert calls == [1, 2]
 
 
 def test_a_branch_that_survives_a_suspension_runs_no_step(run_workflow: Any) -> None:

@@ -28,6 +28,9 @@ HEARTBEAT_SHARE = 1 / 3
 #: has confirmed the lease.
 DOUBT_SHARE = 1 / 4
 
+#: Why steps of a lost task are refused.
+LOST = "the worker has lost this task; its steps are not recorded any more"
+
 
 class Stop(Enum):
     """Why work on a task must stop before its function has returned."""
@@ -124,6 +127,14 @@ class RunningTask:
     def has_completed(self) -> bool:
         """Return whether the report completes the task. A failed task may be retried, even after a terminal error."""
         return self.reported_as == "COMPLETED" and self.is_ours()
+
+    def is_held(self, now: float) -> bool:
+        """Return whether the worker still holds the task.
+
+        After a pause of the whole process, other code may run before the lease thread notices the end of the lease. So
+        this also reads the deadline.
+        """
+        return self.stopped is None and not self.released and now < self.deadline
 
     def is_over(self) -> bool:
         """Return whether the lease is released or lost."""

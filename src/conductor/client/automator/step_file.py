@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from conductor.client.automator.running_task import LOST
 from conductor.client.context.task_context import TaskCancelled
 from conductor.client.http.async_rest import ApiException, ConductorError, NotFoundException
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
@@ -75,6 +76,11 @@ class StepFile:
     def _path_of(self, task_id: str) -> Path:
         name = hashlib.sha256(task_id.encode()).hexdigest()[:32]
         return self._directory / f"{self._server}-{name}{SUFFIX}"
+
+    def check_held(self) -> None:
+        """Raise TaskCancelled if the worker has lost the task."""
+        if not self._running.is_held(self._clock.monotonic()):
+            raise TaskCancelled(LOST)
 
     def refuse(self, step: Step) -> str | None:
         """Return why the step cannot wait; None if it can. Only a coordinator can send messages to a task."""
@@ -145,8 +151,7 @@ class StepFile:
 
     async def record(self, steps: list[Step]) -> None:
         """Append steps to the file, and start the workflows that they call."""
-        if self._running.stopped is not None or self._running.released:
-            raise TaskCancelled("the worker has lost this task; its steps are not recorded any more")
+        self.check_held()
         self._check_size(steps)
         now_ms = self._clock.wall_ms()
         for step in steps:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.json import encode
 
 from conductor.client.automator.delivery import NOT_SENT
-from conductor.client.automator.running_task import Stop
+from conductor.client.automator.running_task import LOST, Stop
 from conductor.client.context.task_context import TaskCancelled
 from conductor.client.http.async_rest import ConductorError
 from conductor.client.http.models.task_result import TaskResult
@@ -32,8 +32,6 @@ logger = logging.getLogger(__name__)
 
 #: The seconds between two attempts to record a step while the coordinator cannot be reached.
 FIRST_REPEAT_S, MAX_REPEAT_S = 0.1, 2.0
-
-_LOST = "the worker has lost this task; its steps are not recorded any more"
 
 
 class StepRecorder:
@@ -66,7 +64,7 @@ class StepRecorder:
         after: int | None = 0
         backoff = self._make_backoff()
         while after is not None:
-            self._check_held()
+            self.check_held()
             try:
                 page = await self._api.get_task_steps(task.task_id, after)
             except (ConductorError, OSError) as error:
@@ -90,7 +88,7 @@ class StepRecorder:
         body = self._encode(steps)
         backoff = self._make_backoff()
         while True:
-            self._check_held()
+            self.check_held()
             try:
                 answer = await self._delivery.deliver(body, self._holds_task)
             except (ConductorError, OSError) as error:
@@ -102,7 +100,7 @@ class StepRecorder:
             if verdict is Verdict.CANCELLED:
                 if answer is not NOT_SENT and self._running.report is None:  # a report ends the lease
                     self._running.stop(Stop.LOST, f"the coordinator did not record a step: {answer.message}")
-                raise TaskCancelled(_LOST)
+                raise TaskCancelled(LOST)
             if verdict is Verdict.REJECTED or answer.is_too_large:
                 kind = StepTooLarge if answer.status == 413 else DurableError
                 raise kind(answer.message)
@@ -145,9 +143,10 @@ class StepRecorder:
     def _holds_task(self) -> bool:
         return self._running.stopped is None and not self._running.released
 
-    def _check_held(self) -> None:
-        if not self._holds_task():
-            raise TaskCancelled(_LOST)
+    def check_held(self) -> None:
+        """Raise TaskCancelled if the worker has lost the task."""
+        if not self._running.is_held(self._clock.monotonic()):
+            raise TaskCancelled(LOST)
 
     def _make_backoff(self) -> Backoff:
         return Backoff(FIRST_REPEAT_S, MAX_REPEAT_S, jitter=0.2)
