@@ -42,9 +42,10 @@ class Ids:
         self.workflow, self.task, self.run = workflows.id, tasks.id, runs.id
         #: Return the key from an id, or None if this file did not create that id.
         self.workflow_pk, self.task_pk, self.run_pk = workflows.key, tasks.key, runs.key
-        self._lease_seals = {
-            epoch.number: _begin_seal(secret, b"lease") for epoch, secret in zip(epochs, secrets, strict=True)
-        }
+        self._secrets = {epoch.number: secret for epoch, secret in zip(epochs, secrets, strict=True)}
+        #: The seals of leases by epoch, created on first use: a coordinator that could not start for days has begun
+        #: many epochs.
+        self._lease_seals: dict[int, blake2b] = {}
         self._lease_base = epochs[-1].number << LEASE_BITS
 
     def next_lease_no(self, last: int) -> int:
@@ -53,7 +54,10 @@ class Ids:
 
     def lease(self, task_pk: int, lease_no: int) -> str:
         """Return the id of one lease of a task."""
-        seal = self._lease_seals[lease_no >> LEASE_BITS].copy()
+        epoch = lease_no >> LEASE_BITS
+        if epoch not in self._lease_seals:
+            self._lease_seals[epoch] = _begin_seal(self._secrets[epoch], b"lease")
+        seal = self._lease_seals[epoch].copy()
         seal.update(b"%d:%d" % (lease_no, task_pk))
         return f"{lease_no:x}-{seal.hexdigest()}"
 
@@ -64,7 +68,7 @@ class Ids:
             lease_no = int(number[:16], 16)  # parse only the first digits, because an invalid id could have millions
         except ValueError:
             return None
-        known = lease_no > 0 and lease_no >> LEASE_BITS in self._lease_seals
+        known = lease_no > 0 and lease_no >> LEASE_BITS in self._secrets
         return lease_no if known and self.lease(task_pk, lease_no) == lease_id else None
 
 
@@ -72,8 +76,10 @@ class _Kind:
     """The ids of workflows, of tasks or of schedule runs. An id is needed several times in a row, so it is cached."""
 
     def __init__(self, name: bytes, first_keys: list[int], secrets: list[bytes]) -> None:
-        self._first_keys = first_keys
-        self._seals = [_begin_seal(secret, name + b":") for secret in secrets]
+        # An epoch that created no id has the same first key as the next one.
+        used = dict(zip(first_keys, secrets, strict=True))
+        self._first_keys = list(used)
+        self._seals = [_begin_seal(secret, name + b":") for secret in used.values()]
         self._ids: dict[int, str] = {}
         self._keys: dict[str | None, int] = {}
 

@@ -64,7 +64,7 @@ def test_a_copy_is_restored_into_a_new_epoch(tmp_path: Path) -> None:
     assert restored.lost is None
     assert stat.S_IMODE((tmp_path / "b.db").stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.glob("b.db*")) == ["b.db"], "no other file is left"
-    assert epochs(tmp_path / "b.db") == [1, 1001], "restarts of the old coordinator stay below"
+    assert epochs(tmp_path / "b.db") == [1, 100_001], "restarts of the old coordinator stay below"
     with Coordinator(tmp_path / "b.db") as coordinator:
         assert is_known(coordinator.url, first)
         assert not is_known(coordinator.url, later)

@@ -39,9 +39,9 @@ SELECT name, seq FROM sqlite_sequence
 INSERT INTO epoch (first_workflow, first_task, first_run, nonce) VALUES (?, ?, ?, ?)
 
 -- name: add restored epoch
--- Record that the file was restored, with a number that restarts of the original coordinator do not reach.
+-- Record that the file was restored, with a number that a day of restarts of the original coordinator does not reach.
 INSERT INTO epoch (number, first_workflow, first_task, first_run, nonce)
-VALUES ((SELECT coalesce(max(number), 0) + 1000 FROM epoch), ?, ?, ?, ?)
+VALUES ((SELECT coalesce(max(number), 0) + 100000 FROM epoch), ?, ?, ?, ?)
 
 -- name: restored state
 -- The time of the newest change, and the numbers of running workflows and of tasks that workers hold.
