@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import struct
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from conductor.coordinator.replication.litestream import (
     has_files,
 )
 from conductor.coordinator.replication.replica_url import ReplicaUrl
+from conductor.coordinator.replication.replicator import DIRECTORY_SUFFIX, LOCK, STOP_TIMEOUT_S
 from conductor.coordinator.store.database_file import (
     APPLICATION_ID,
     StoreRefused,
@@ -33,9 +35,10 @@ from conductor.coordinator.store.database_file import (
 from conductor.coordinator.store.online_backup import SIDE_FILE_SUFFIXES
 from conductor.coordinator.store.statements import RESTORED_STATE, SECRET, RestoredState
 
-#: The suffix of the database that a restore replaces.
+#: The suffix of the database that a restore replaces. The next ones get `.replaced.1`, `.replaced.2` and so on.
 REPLACED_SUFFIX = ".replaced"
 _WORK_SUFFIX = ".restoring"
+_COPIED_AT_ONCE = 1 << 20
 #: The magic string, the page size and the number of pages in the header of a SQLite file. A size of 1 means 65,536.
 _HEADER, _MAGIC, _LARGEST_PAGE_BYTES = struct.Struct(">16sH10xI"), b"SQLite format 3\0", 65_536
 #: The search for replicas in an object store looks at this many numbers at a time. After a block with replicas, it ends
@@ -91,10 +94,13 @@ def restore(source: str, database: Path, *, timestamp_ms: int | None = None, for
         StoreRefused: The file is in use, the source is unusable or damaged, or the file cannot be written.
         InvalidReplicaUrl: The source is not a valid URL.
     """
+    if database.is_symlink():
+        database = database.resolve()  # the link stays, and the database stays on its disk
     with contextlib.ExitStack() as stack:
         try:
             work = _make_work_directory(database, stack)
             _check_target(database, stack, force=force)
+            _wait_for_litestream(database, stack)
             found = work / "database"
             copy = Path(source)
             skipped: list[tuple[str, str]] = []
@@ -140,8 +146,34 @@ def _check_target(database: Path, stack: contextlib.ExitStack, *, force: bool) -
     if not force and database.stat().st_size:
         raise StoreRefused(
             f"{database} already exists; choose another file, or replace it with --force, "
-            f"which renames it to {database.name}{REPLACED_SUFFIX}"
+            f"which renames it to {_find_replaced_name(database).name}"
         )
+
+
+def _wait_for_litestream(database: Path, stack: contextlib.ExitStack) -> None:
+    """Wait until the Litestream of a killed coordinator has copied its last changes, and let no other one begin.
+
+    Otherwise this Litestream could add pages of the restored database to the replica of the old one.
+    """
+    try:
+        handle = os.open(Path(f"{database}{DIRECTORY_SUFFIX}") / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    stack.callback(os.close, handle)
+    deadline = time.monotonic() + STOP_TIMEOUT_S + 2
+    while not try_lock(handle):
+        if time.monotonic() > deadline:
+            raise StoreRefused(f"Litestream still copies {database}; stop it first, or choose another file")
+        time.sleep(0.1)
+
+
+def _find_replaced_name(database: Path) -> Path:
+    """Return an unused name, because a second restore must not overwrite the database that the first one replaced."""
+    name, number = database.with_name(database.name + REPLACED_SUFFIX), 0
+    while name.exists():
+        number += 1
+        name = database.with_name(f"{database.name}{REPLACED_SUFFIX}.{number}")
+    return name
 
 
 def _copy(copy: Path, target: Path, timestamp_ms: int | None) -> str:
@@ -151,7 +183,15 @@ def _copy(copy: Path, target: Path, timestamp_ms: int | None) -> str:
         raise StoreRefused(f"{copy} is a copy of one point in time; --timestamp needs a replica")
     if Path(f"{copy}-wal").exists() and Path(f"{copy}-wal").stat().st_size:
         raise StoreRefused(f"{copy} has a -wal file, so it is a database and not a copy; copy it with 'backup' first")
-    shutil.copyfile(copy, target)
+    with copy.open("rb") as source:
+        # Some network file systems lock only files that are open for writing, and no coordinator serves those.
+        with contextlib.suppress(OSError):
+            if not try_lock(source.fileno()):
+                raise StoreRefused(
+                    f"{copy} is in use by a coordinator, so it is not a copy; copy it with 'backup' first"
+                )
+        with target.open("xb") as file:
+            shutil.copyfileobj(source, file, _COPIED_AT_ONCE)
     return str(copy)
 
 
@@ -258,7 +298,7 @@ def _find_lost(old: Path, new: Path) -> LostSinceCopy | None:
 def _move_aside(database: Path) -> Path | None:
     """Rename an existing database and its -wal file, and remove other files that belong to it."""
     has_old = database.exists() and database.stat().st_size > 0
-    replaced = database.with_name(database.name + REPLACED_SUFFIX)
+    replaced = _find_replaced_name(database)
     if has_old:
         for suffix in SIDE_FILE_SUFFIXES:
             Path(f"{replaced}{suffix}").unlink(missing_ok=True)

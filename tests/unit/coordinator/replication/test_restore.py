@@ -82,6 +82,49 @@ def test_a_replaced_database_is_renamed_and_compared(tmp_path: Path) -> None:
         assert is_known(coordinator.url, later), "nothing of the old database is lost"
 
 
+def test_a_second_restore_keeps_the_database_that_the_first_one_has_replaced(tmp_path: Path) -> None:
+    copy, _, later = make_copy(tmp_path)
+    names = [restore(str(copy), tmp_path / "a.db", force=True).replaced for _ in range(3)]
+    assert names == [tmp_path / f"a.db.replaced{suffix}" for suffix in ("", ".1", ".2")]
+    with Coordinator(tmp_path / "a.db.replaced") as coordinator:
+        assert is_known(coordinator.url, later)
+
+
+def test_a_link_stays_a_link_to_the_restored_database(tmp_path: Path) -> None:
+    copy, first, _ = make_copy(tmp_path)
+    link = tmp_path / "link.db"
+    link.symlink_to("a.db")
+    assert restore(str(copy), link, force=True).replaced == tmp_path / "a.db.replaced"
+    assert link.is_symlink()
+    with Coordinator(tmp_path / "a.db") as coordinator:
+        assert is_known(coordinator.url, first)
+
+
+def test_a_database_that_is_served_is_not_a_copy(tmp_path: Path) -> None:
+    """The copied pages could be from different times. An idle coordinator has an empty -wal file."""
+    make_copy(tmp_path)
+    with Coordinator(tmp_path / "a.db"), pytest.raises(StoreRefused, match=r"is not a copy; copy it with 'backup'"):
+        assert not Path(tmp_path / "a.db-wal").stat().st_size
+        restore(str(tmp_path / "a.db"), tmp_path / "b.db")
+    assert not (tmp_path / "b.db").exists()
+
+
+def test_a_restore_waits_for_the_litestream_of_a_killed_coordinator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, _, _ = make_copy(tmp_path)
+    (tmp_path / "a.db-replication").mkdir()
+    handle = os.open(tmp_path / "a.db-replication" / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    monkeypatch.setattr("conductor.coordinator.replication.restore.STOP_TIMEOUT_S", -1.5)
+    with pytest.raises(StoreRefused, match="Litestream still copies"):
+        restore(str(copy), tmp_path / "a.db", force=True)
+    monkeypatch.undo()
+    threading.Timer(0.2, os.close, [handle]).start()
+    restore(str(copy), tmp_path / "a.db", force=True)
+    assert (tmp_path / "a.db.replaced").exists()
+
+
 def test_a_database_in_use_is_not_replaced(tmp_path: Path) -> None:
     copy, _, later = make_copy(tmp_path)
     with Coordinator(tmp_path / "a.db") as coordinator:
