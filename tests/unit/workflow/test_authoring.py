@@ -309,26 +309,6 @@ def boolean_case(w: Any) -> None:
             notify(to="b")
 
 
-def two_values(w: Any) -> None:
-    with switch(w.input("sku")) as case, case("a", "b"):
-        notify(to="a")
-
-
-def default_case(w: Any) -> None:
-    with switch(w.input("sku")) as case, case.default():
-        notify(to="a")
-
-
-def uncalled_case(w: Any) -> None:
-    with switch(w.input("sku")) as case, case:
-        notify(to="a")
-
-
-def uncalled_branch(w: Any) -> None:
-    with fork() as branch, branch:
-        notify(to="a")
-
-
 def unnamed_input(w: Any) -> None:
     with workflow("shipping", inputs={"address": str}) as shipping:
         label(address=shipping.input("address"))
@@ -437,10 +417,6 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
         r"the script of switch 'switch' reads \$.m, which is not passed to it; there are 'n'",
     ),
     "a script of a loop that reads another name": (loop_script, r"script of loop 'loop' reads \$.notfiy, .*'notify'"),
-    "a case of two values": (two_values, "a case has one value: write `with case"),
-    "a default case": (default_case, "a switch has no 'default': .* and `with case.otherwise"),
-    "a case without its call": (uncalled_case, "a case needs its value: write `with case"),
-    "a branch without its call": (uncalled_branch, "each branch is a call: write `with branch"),
     "an output without a name": (lambda w: w.returns(quote("x")), r"named values: write returns\(name=value\)"),
     "inputs of a sub-workflow without names": (unnamed_input, "are passed by name, as in address=..."),
     "an output that was not declared": (
@@ -468,13 +444,10 @@ def test_blocks_outside_of_a_workflow_are_refused(outside: Callable[[], Any]) ->
         outside()
 
 
-def test_unknown_options_of_workflow_and_run_are_explained() -> None:
-    unknown: Any = {"timeout": 30}
-    with pytest.raises(TypeError, match=r"workflow\(...\) has no option 'timeout'; did you mean 'timeout_s'\?"):
-        workflow("w", **unknown)
+def test_inputs_that_are_passed_to_run_by_name_are_explained() -> None:
     with workflow("w", inputs={"to": str}) as w:
         notify(to=w.input("to"))
-    unknown = {"to": "Ada"}
+    unknown: Any = {"to": "Ada"}
     with pytest.raises(TypeError, match="run has no parameter 'to': it takes the input as a dict"):
         w.run(**unknown)
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Never, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.client.worker.worker_interface import undecorate
@@ -49,8 +49,6 @@ T = TypeVar("T", bound=TaskInterface)
 #: An element of a list.
 E = TypeVar("E")
 
-#: How all other cases of a switch are written.
-_OTHERWISE = "`with case.otherwise():`"
 #: A name that a script reads, such as `$.size`. Calls such as `$.hasOwnProperty(...)` are left out.
 _SCRIPT_NAME = re.compile(r"(?<![\w$.\\'\"])\$\.([A-Za-z_]\w*)\b(?!\s*\()")
 _INTEGER = re.compile(r"-?\d+")
@@ -69,7 +67,6 @@ def workflow(
     cron: str | None = None,
     time_zone: str | None = None,
     executor: WorkflowExecutor | None = None,
-    **unknown: Never,
 ) -> ConductorWorkflow:
     """Make a new workflow.
 
@@ -88,15 +85,10 @@ def workflow(
             `0 0 2 * * *` for every day at 2:00. Registering the workflow saves the schedule under its name.
         time_zone: The time zone of `cron`, such as `Europe/Berlin`; UTC by default.
         executor: The connection to the server, from `OrkesClients.get_workflow_executor()`.
-        **unknown: Nothing else: the error names the nearest option.
 
     Raises:
         WorkflowError: The name is empty, or a value is not possible.
     """
-    for option in unknown:
-        raise TypeError(
-            f"workflow(...) has no option {option!r}; {suggest_name(option, workflow.__kwdefaults__ or ())}"
-        )
     if not name or not isinstance(name, str):
         raise WorkflowError(f"a workflow needs a name, got {name!r}")
     new = ConductorWorkflow(executor, name, version, description).timeout_seconds(0)
@@ -188,10 +180,8 @@ class Cases:
         self._holds_integers = value_type is not None and value_type.types() == {"integer"}
 
     @contextmanager
-    def __call__(self, value: object, *more: Never) -> Iterator[None]:
+    def __call__(self, value: object) -> Iterator[None]:
         """Open the block of the steps that run for this value."""
-        if more:
-            raise TypeError("a case has one value: write `with case(value):` for each of them")
         name = _format_case(value)
         known = self._task._decision_cases
         if name in known:
@@ -220,16 +210,6 @@ class Cases:
             yield
         if not steps:
             raise WorkflowError(f"{what} of switch {self._task.task_reference_name!r} has no steps")
-
-    if not TYPE_CHECKING:  # type checkers report unknown attributes themselves
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(f"a switch has no {name!r}: the cases are `with case(value):` and {_OTHERWISE}")
-
-        def __enter__(self) -> NoReturn:
-            raise TypeError(f"a case needs its value: write `with case(value):` or {_OTHERWISE}")
-
-        def __exit__(self, *_: object) -> None: ...
 
 
 @with_statement
@@ -271,31 +251,6 @@ def switch(
         raise WorkflowError(f"switch {ref!r} has no cases: add one with `with case(value):`")
 
 
-class Branches:
-    """The branches of a fork: `with branch():`."""
-
-    def __init__(self, block: StepBlock, task: ForkTask) -> None:
-        self._block = block
-        self._task = task
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Open the block of the steps of a new branch."""
-        steps: list[Any] = []
-        self._task._forked_tasks.append(steps)
-        with open_block(StepBlock(self._block.workflow, steps)):
-            yield
-        if not steps:
-            raise WorkflowError(f"a branch of fork {self._task.task_reference_name!r} has no steps")
-
-    if not TYPE_CHECKING:  # type checkers report `with branch:` themselves
-
-        def __enter__(self) -> NoReturn:
-            raise TypeError("each branch is a call: write `with branch():`")
-
-        def __exit__(self, *_: object) -> None: ...
-
-
 @with_statement
 def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
     """Run branches in parallel. The next step waits for all of them.
@@ -315,7 +270,16 @@ def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
     task._joins_all = True
     block.append(task)
 
-    yield Branches(block, task)
+    @contextmanager
+    def branch() -> Iterator[None]:
+        steps: list[Any] = []
+        task._forked_tasks.append(steps)
+        with open_block(StepBlock(block.workflow, steps)):
+            yield
+        if not steps:
+            raise WorkflowError(f"a branch of fork {task.task_reference_name!r} has no steps")
+
+    yield branch
     if len(task._forked_tasks) < 2:
         raise WorkflowError(
             f"fork {task.task_reference_name!r} has fewer than two branches: add one with `with branch():`"
