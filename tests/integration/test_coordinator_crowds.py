@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from conductor.coordinator import Coordinator
+from conductor.coordinator.http import connection
 from conductor.coordinator.http.memory_budget import MemoryBudget, Reservation
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.transaction import Tx
@@ -42,6 +44,53 @@ def closed() -> Iterator[Coordinator]:
 def api() -> Iterator[httpx.Client]:
     with Coordinator() as found, httpx.Client(base_url=found.url) as client:
         yield client
+
+
+class TestConnectionsWithoutAKey:
+    """Clients that open connections and send nothing, or half a request, keep no other client out."""
+
+    @pytest.fixture(autouse=True)
+    def few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(connection, "MAX_CONNECTIONS", 5)
+
+    @pytest.mark.parametrize(
+        "sent",
+        [
+            b"",
+            b"GET /api/version HTTP/1.1\r\nhost: loc",
+            b"POST /api/token HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",
+            b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",
+            b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        ],
+    )
+    def test_they_make_room(self, closed: Coordinator, sent: bytes) -> None:
+        with ExitStack() as clients:
+            for _ in range(30):
+                client = clients.enter_context(socket.create_connection(("127.0.0.1", closed.port), 30))
+                client.sendall(sent)
+            for _ in range(10):
+                assert httpx.get(f"{closed.url}/version").status_code == 401
+
+    def test_a_client_with_a_key_that_waits_for_an_answer_keeps_its_connection(self, closed: Coordinator) -> None:
+        token = httpx.post(f"{closed.url}/token", json={"keyId": "key", "keySecret": "secret"}).json()["token"]
+        polled: list[int] = []
+
+        def poll() -> None:
+            headers = {"X-Authorization": token}
+            polled.append(httpx.get(f"{closed.url}/tasks/poll/batch/x?timeout=2000", headers=headers).status_code)
+
+        polls = [threading.Thread(target=poll) for _ in range(3)]
+        for thread in polls:
+            thread.start()
+        assert closed.core is not None
+        while len(closed.core.tasks.parked) < 3:
+            time.sleep(0.01)
+        with ExitStack() as clients:
+            for _ in range(30):
+                clients.enter_context(socket.create_connection(("127.0.0.1", closed.port), 30))
+            for thread in polls:
+                thread.join()
+        assert polled == [200, 200, 200]
 
 
 class TestTokensBeforeBodies:

@@ -12,7 +12,7 @@ import typer
 
 from conductor.cli.console import print_line
 from conductor.cli.support import LogFormat, LogLevel, UserError, import_coordinator, make_configuration, web_ui_address
-from conductor.common.machine import freeze_loaded_objects, notify_systemd, state_directory
+from conductor.common.machine import freeze_loaded_objects, notify_systemd, raise_file_limit, state_directory
 from conductor.telemetry import tracing
 
 if TYPE_CHECKING:
@@ -212,6 +212,7 @@ def _serve(coordinator: Coordinator) -> None:
             print_line(f"Replica: {core.replica_url}")
 
     freeze_loaded_objects()
+    raise_file_limit()
     sys.setswitchinterval(SWITCH_S)
     try:
         coordinator.serve(ready)

@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 #: Coroutines that are cancelled at the end of a program have this long to clean up.
 CLEAN_UP_S = 2.0
+#: `raise_file_limit` raises the limit of open files up to this number.
+MAX_FILES = 65_536
 #: The garbage collector runs after this many new objects. Python's default is 700 or 2,000.
 YOUNG_OBJECTS = 5_000
 
@@ -101,6 +103,24 @@ def read_memory_pages(column: int) -> int | None:
         return int(Path("/proc/self/statm").read_bytes().split()[column])
     except OSError:
         return None
+
+
+def read_file_limit() -> int:
+    """Return how many files and connections this process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def raise_file_limit() -> None:
+    """Let this process open up to `MAX_FILES` files and connections, if its hard limit allows that.
+
+    The usual soft limit of 1,024 exists for programs that call `select`.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if wanted > read_file_limit():
+        with contextlib.suppress(OSError, ValueError):  # macOS has a further limit, which getrlimit does not report
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def notify_systemd(state: str) -> None:

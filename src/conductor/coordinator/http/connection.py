@@ -11,6 +11,9 @@ Phases and their deadlines:
 - answer, while the client reads it: `ANSWER_TIMEOUT_S` and `MIN_ANSWER_BYTES_PER_S`;
 - rest of a rejected body, which is read and discarded so that the client finishes sending and reads its answer:
   `REST_TIMEOUT_S`.
+
+If there are too many connections, a new one displaces the oldest one that waits for its client. Otherwise a client
+without a key could open connections, send nothing, and so keep all others out.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from typing import cast
 
 import httptools
 
+from conductor.common.machine import read_file_limit
 from conductor.coordinator.http.answer import Answer, error_answer
 from conductor.coordinator.http.app import MAX_HEADER_BYTES, App
 from conductor.coordinator.http.body import IncomingRequest
@@ -34,8 +38,13 @@ from conductor.coordinator.request_errors import ApiError, bad_request
 
 logger = logging.getLogger(__name__)
 
-#: While more connections than this are open, requests are answered with 503.
+#: A further connection displaces an idle one. If none is idle, requests are answered with 503.
 MAX_CONNECTIONS = 4096
+#: Files that the coordinator itself opens: the database, script processes and calls of HTTP tasks. If the limit of open
+#: files of the process is low, fewer connections than `MAX_CONNECTIONS` are open at the same time.
+RESERVED_FILES = 128
+#: The smallest number of connections, whatever the limit of open files is.
+MIN_CONNECTIONS = 64
 KEEP_ALIVE_S = 75.0
 #: The path of the routes that manage keys.
 KEYS_PATH = b"/api/keys"
@@ -60,7 +69,9 @@ class Connections:
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self.open: set[Connection] = set()
+        #: The open connections, the oldest first.
+        self.open: dict[Connection, None] = {}
+        self._limit = max(MIN_CONNECTIONS, read_file_limit() - RESERVED_FILES)
         self._all_closed = asyncio.Event()
         #: True during a shutdown: each connection is then closed after its next answer.
         self.is_draining = False
@@ -69,9 +80,22 @@ class Connections:
         """Return the protocol for a new connection."""
         return Connection(self)
 
+    @property
+    def are_too_many(self) -> bool:
+        """Whether more connections are open than allowed."""
+        return len(self.open) > min(MAX_CONNECTIONS, self._limit)
+
+    def add(self, connection: Connection) -> None:
+        """Record a new connection. If there are too many, abort the oldest one that waits for its client."""
+        self.open[connection] = None
+        if self.are_too_many:
+            idle = (other for other in self.open if other is not connection and other.waits_for_client)
+            if (oldest := next(idle, None)) is not None:
+                oldest.abort()
+
     def remove(self, connection: Connection) -> None:
         """Forget a closed connection."""
-        self.open.discard(connection)
+        self.open.pop(connection, None)
         if not self.open:
             self._all_closed.set()
 
@@ -186,7 +210,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self._peer = str(peer[0]) if peer else ""
-        self._connections.open.add(self)
+        self._connections.add(self)
         self._deadline.set(HEAD_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -351,7 +375,7 @@ class Connection(asyncio.Protocol):
 
     async def _answer(self, request: IncomingRequest) -> None:
         try:
-            is_full = len(self._connections.open) > MAX_CONNECTIONS
+            is_full = self._connections.are_too_many
             answer = error_answer(_TOO_MANY_CONNECTIONS) if is_full else await self._app.answer(request)
             try:
                 if answer is None or self._transport.is_closing():
@@ -470,6 +494,16 @@ class Connection(asyncio.Protocol):
             self._reading = None
 
     # -- closing
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether no request of a client with a key is being answered: the rest of a request must still arrive."""
+        if self._transport.is_closing():
+            return False
+        request = self._answering
+        if request is None or self._is_answer_written:
+            return True
+        return request.identity is None and not request.body.is_complete
 
     def close_if_idle(self) -> None:
         """Close the connection if no answer is pending. Otherwise `_send` closes it after that answer."""
