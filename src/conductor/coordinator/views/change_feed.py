@@ -82,8 +82,16 @@ class ChangeFeed:
                 timer.cancel()
         self._wake()
 
-    async def stream(self, last_event_id: str, gone: asyncio.Event) -> AsyncGenerator[bytes]:
-        """Yield encoded events until the feed is closed, the client is `gone`, or a limit is reached."""
+    async def stream(
+        self, last_event_id: str, gone: asyncio.Event, is_admitted: Callable[[], bool] = lambda: True
+    ) -> AsyncGenerator[bytes]:
+        """Yield encoded events until the feed is closed, the client is `gone`, or a limit is reached.
+
+        Args:
+            last_event_id: The id of the last event that the client has, or an empty string.
+            gone: Set when the client disconnects.
+            is_admitted: Whether the client may still read the stream. Its secret can expire while the stream is open.
+        """
         loop = asyncio.get_running_loop()
         ends_at, sent = loop.time() + MAX_STREAM_S, 0
         self._add_stream()
@@ -92,6 +100,8 @@ class ChangeFeed:
             position = self._last if known is None else known
             yield _FIRST_LINE + self._encode("open" if known is not None or not last_event_id else "reset", {})
             while not (self._is_closed or gone.is_set() or sent > MAX_STREAM_BYTES or loop.time() > ends_at):
+                if not is_admitted():
+                    return
                 news = self._news
                 parts = self._read_after(position)
                 position = self._last

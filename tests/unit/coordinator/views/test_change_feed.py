@@ -46,6 +46,18 @@ async def test_nothing_is_gathered_while_there_is_no_stream() -> None:
     assert [part async for part in stream] == []
 
 
+async def test_a_stream_ends_when_the_secret_of_its_client_has_expired() -> None:
+    feed, admitted = ChangeFeed(str), [True]
+    stream = feed.stream("", asyncio.Event(), lambda: admitted[0])
+    await anext(stream)
+    feed.note(notes(1))
+    assert b"event: change" in await anext(stream)
+    admitted[0] = False
+    feed.note(notes(2))
+    assert [part async for part in stream] == []
+    feed.close()
+
+
 async def test_many_changes_are_one_event_without_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_feed, "MAX_NAMED", 3)
     feed = ChangeFeed(str)
