@@ -205,8 +205,6 @@ def test_a_wrong_path_in_the_url_is_said_in_the_second_line(place: Any) -> None:
         with run(place, server) as program:
             assert "404: No static resource wrong/api/tasks" in program.line_with("")
             program.line_with("Check the path of the URL, which is /api on most servers")
-            program.send(signal.SIGTERM)
-            assert program.wait() == 0
 
 
 def test_failing_polls_are_one_line_per_round_u4_16() -> None:

@@ -185,10 +185,12 @@ def test_changes_during_a_pause_of_litestream_are_in_the_replica(
 @needs_litestream
 def test_the_unit_of_a_litestream_of_its_own_begins_a_new_replica_at_each_start(tmp_path: Path) -> None:
     recipe, configuration = DEPLOY / "litestream", tmp_path / "litestream.yml"
+    # The paths are relative, because the commands of the unit do not quote spaces in absolute ones.
+    (tmp_path / "litestream").symlink_to(find_program())
     moved = {
-        "/var/lib/conductor": str(tmp_path),
-        "/etc/litestream.yml": str(configuration),
-        "/usr/bin/litestream": find_program(),
+        "/var/lib/conductor": ".",
+        "/etc/litestream.yml": configuration.name,
+        "/usr/bin/litestream": "./litestream",
         "s3://my-bucket/conductor": f"file://{tmp_path}/replica",
         "%%": "%",
     }
@@ -203,8 +205,8 @@ def test_the_unit_of_a_litestream_of_its_own_begins_a_new_replica_at_each_start(
         define(coordinator.url)
         for count in (1, 2):
             started = start(coordinator.url)
-            subprocess.run(prepare, check=True)
-            with subprocess.Popen(run, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as program:
+            subprocess.run(prepare, check=True, cwd=tmp_path)
+            with subprocess.Popen(run, cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as program:
                 until(lambda: len(list(tmp_path.glob("replica/*/ltx/0/*.ltx"))) >= count)  # noqa: B023 - called here
                 program.kill()
             newest = max((tmp_path / "replica").iterdir())
