@@ -3,6 +3,8 @@
 The operations `step`, `wait` and `version` are generators of effects (`Call`, `Do`). `drive` executes the effects on
 the event loop, and `drive_sync` on the thread of a `def`, so that no rule exists twice.
 
+On a replay, steps return in the order in which they had ended, and new steps begin afterwards (`_take_turn`).
+
 A waiting branch does not suspend the task while another branch runs a step. If every branch waits, all waits raise
 `Suspended`, which ends the function. The executor then returns the task to the server.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import itertools
 import math
 import threading
 import time
@@ -149,8 +152,14 @@ class DurableRun:
         #: The recorded steps, and the keys of those that the program has not reached in this attempt.
         self._recorded: dict[StepKey, Step] | None = None
         self._unused: set[StepKey] = set()
-        #: Whether no branch has begun a new step in this attempt.
+        #: A replay returns recorded steps in the order in which they had ended: their places in this order, the places
+        #: of new steps, the place whose turn it is, and the branches that wait for their turns.
         self._is_replaying = False
+        self._places: dict[StepKey, int] = {}
+        self._new_places = itertools.count()
+        self._place = 0
+        self._turns: dict[int, asyncio.Future[None]] = {}
+        self._is_watching = False
         self._numbers: dict[str, int] = {}
         #: The operations whose coroutines the program has not awaited, with their names. Only the event loop uses it.
         self._not_begun: dict[Effects, str] = {}
@@ -202,13 +211,16 @@ class DurableRun:
                 cancellation = known if is_cancelled(known) else self._find_cancellation(key)
                 if cancellation is not None:
                     yield Do(functools.partial(self._wait_for_cancellation, cancellation))
+                if self._is_replaying and not self._take_free_turn(key):
+                    yield Do(functools.partial(self._take_turn, key))
                 if known.state is StepState.FAILED:
                     raise self._note_error(key, make_error(known))
                 return decode_result(known.result_json, function, known.key)
             if self._is_replaying:
-                yield Do(self._end_replay)
+                yield Do(functools.partial(self._take_turn, key))
             while self._has_unrecorded():
                 yield Do(self._flush)
+            self._check_open()
             self._store.check_held()
             new = Step(name=name, number=key[1], fingerprint=fingerprint, started_at=_now_ms())
             call = Call(function, args, kwargs, options.timeout_s, new.key)
@@ -251,9 +263,11 @@ class DurableRun:
             cancellation = None if known is None else self._find_cancellation(key)
             if cancellation is not None:
                 yield Do(functools.partial(self._wait_for_cancellation, cancellation))
+            has_turn = known is None or known.state is not StepState.WAITING
+            if self._is_replaying and has_turn and not self._take_free_turn(key):
+                yield Do(functools.partial(self._take_turn, key))
+            self._check_open()
             if known is None:
-                if self._is_replaying:
-                    yield Do(self._end_replay)
                 with self._lock:
                     self._new_waits.append(step)
             elif known.state is StepState.FAILED:
@@ -276,7 +290,7 @@ class DurableRun:
             yield Do(self._load)
         name = f"version {change}"
         if self._is_replaying and (name, self._numbers.get(name, 0) + 1) not in self._unused:
-            yield Do(self._end_replay)
+            yield Do(functools.partial(self._take_turn, (name, 0)))
         with self._lock:
             is_new = not self._unused
         return (yield from self.step(lambda: is_new, (), {}, Options(name), ""))
@@ -290,8 +304,7 @@ class DurableRun:
                 f"a step needs a name of 1 to {MAX_STEP_NAME_CHARS} printable characters, not {name[:50]!r}"
             )
         with self._lock:
-            if self.is_suspended or self._is_closed:
-                raise Suspended
+            self._check_open()
             if name in self._running:
                 raise DurableError(
                     f"two steps named {name!r} run at the same time, so a replay could not tell them apart; "
@@ -302,6 +315,11 @@ class DurableRun:
             self._active += 1
             self._changes += 1
             return name, number
+
+    def _check_open(self) -> None:
+        """Raise Suspended if the attempt ends, so that no branch continues."""
+        if self.is_suspended or self._is_closed:
+            raise Suspended
 
     def _leave(self, key: StepKey) -> None:
         with self._lock:
@@ -387,33 +405,78 @@ class DurableRun:
         with self._lock:
             self._recorded = {(step.name, step.number): step for step in steps}
             self._unused = set(self._recorded)
+        order = sorted((step for step in steps if self._has_turn(step)), key=_get_end)
+        self._places = {(step.name, step.number): place for place, step in enumerate(order)}
+        self._new_places = itertools.count(len(order))
         self._is_replaying = bool(steps)
 
-    async def _end_replay(self) -> None:
-        """Let the other branches replay their steps before this branch begins a new step.
+    def _has_turn(self, step: Step) -> bool:
+        """Return whether a recorded step has ended, and was not cancelled by the program."""
+        key = CANCELLED_PREFIX + step.name, step.number
+        return step.state is not StepState.WAITING and not is_cancelled(step) and key not in (self._recorded or {})
 
-        Otherwise, a branch could begin a step that it did not begin in earlier attempts, because a recorded failure of
-        another branch had cancelled it. Afterwards, `_unused` has only steps that come after those of all branches.
-        """
+    def _take_free_turn(self, key: StepKey) -> bool:
+        """Take the turn of a recorded step at once. Return False if another step comes first, or if a branch waits."""
         with self._lock:
-            self._active += 1
-            rounds, changes = SETTLE_ROUNDS, self._changes
-        try:
-            while self._is_replaying:
-                await asyncio.sleep(0)
-                rounds = rounds - 1 if changes == self._changes else SETTLE_ROUNDS
-                changes = self._changes
-                if not rounds:
-                    self._is_replaying = False
-        finally:
+            if self._turns or self._places.get(key) != self._place or self._has_failed(key):
+                return False
+            self._place += 1
+            return True
+
+    def _has_failed(self, key: StepKey) -> bool:
+        return (self._recorded or {})[key].state is StepState.FAILED
+
+    async def _take_turn(self, key: StepKey) -> None:
+        """On a replay, wait until the steps that had ended before this one have been replayed.
+
+        A new step waits for all recorded steps. So branches meet in the same order as before. For example, the recorded
+        failure of one branch cancels another branch at the same step.
+        """
+        known = self._places.get(key)
+        place = next(self._new_places) if known is None else known
+        if known is None or place > self._place:
+            turn = self._turns[place] = self.loop.create_future()
+            if not self._is_watching:
+                self._is_watching = True
+                self.loop.call_soon(self._watch_turns, SETTLE_ROUNDS, self._changes)
             with self._lock:
-                self._active -= 1
+                self._active += 1
+            try:
+                await turn
+            finally:
+                del self._turns[place]
+                with self._lock:
+                    self._active -= 1
+        # After a failure, `_watch_turns` gives the next turn when the other branches have reacted to the failure.
+        if known is not None and not self._has_failed(key):
+            with self._lock:
+                self._place = max(self._place, place + 1)
+            if (next_turn := self._turns.get(self._place)) is not None:
+                _set_done(next_turn)
+
+    def _watch_turns(self, rounds: int, changes: int) -> None:
+        """If nothing has changed for `SETTLE_ROUNDS` rounds of the loop, give the turn to the next branch."""
+        with self._lock:
+            if changes != self._changes:
+                rounds, changes = SETTLE_ROUNDS, self._changes
+        if rounds:
+            self.loop.call_soon(self._watch_turns, rounds - 1, changes)
+            return
+        waiting = [place for place, turn in self._turns.items() if not turn.done()]
+        with self._lock:
+            self._place = min(waiting, default=len(self._places))
+            self._is_watching = self._is_replaying = self._place < len(self._places)
+        if self._is_replaying:
+            _set_done(self._turns[self._place])
+            self.loop.call_soon(self._watch_turns, SETTLE_ROUNDS, self._changes)
+        else:
+            for turn in self._turns.values():
+                _set_done(turn)
 
     async def _record(self, step: Step) -> None:
         if on_record is not None:
             on_record(self, step, False)
-        if self.is_suspended or self._is_closed:
-            raise Suspended
+        self._check_open()
         await self._finish(self._begin_record([step]))
         if on_record is not None:
             on_record(self, step, True)
@@ -620,6 +683,11 @@ def _call_with_retries(call: Call, options: Options) -> Effects:
             if not left:
                 raise
         yield Do(functools.partial(asyncio.sleep, options.retry_delay_s))
+
+
+def _get_end(step: Step) -> int:
+    """Return when a step had ended. The end of a sleep may be recorded later."""
+    return min((at for at in (step.ended_at, step.due_at) if at is not None), default=0)
 
 
 def _list_causes(error: BaseException | None) -> Generator[int, None, None]:

@@ -7,6 +7,7 @@ def test_onboard_replays():
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,8 @@ class MemorySteps:
         self._messages = {name: list(sent) for name, sent in (messages or {}).items()}
         self._calls = dict(calls or {})
         self.steps: dict[StepKey, Step] = {}
+        #: Numbers instead of times, so that the order of the ends is exact.
+        self._ends = itertools.count(1)
 
     def check_held(self) -> None:
         """Return: no task is ever lost."""
@@ -58,7 +61,7 @@ class MemorySteps:
         return [msgspec.structs.replace(step) for step in self.steps.values()]
 
     def _end_wait(self, step: Step) -> None:
-        step.state, value = StepState.DONE, None
+        step.state, step.ended_at, value = StepState.DONE, next(self._ends), None
         if step.kind is StepKind.MESSAGE and self._messages.get(step.name):
             value = self._messages[step.name].pop(0)
         elif step.kind is StepKind.WORKFLOW:
@@ -69,6 +72,7 @@ class MemorySteps:
         """Record steps."""
         await asyncio.sleep(0)  # a real store also answers in a later iteration of the event loop
         for step in steps:
+            step.ended_at = None if step.state is StepState.WAITING else next(self._ends)
             self.steps.setdefault((step.name, step.number), step)
 
     async def suspend(self, steps: list[Step]) -> tuple[list[Step], int]:

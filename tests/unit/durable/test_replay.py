@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -330,9 +331,10 @@ OPERATIONS = ("step", "refused", "sleep", "message", "call", "now", "version", "
 class Model:
     """A random program, its value, and how often each of its steps has run."""
 
-    def __init__(self, seed: int, length: int) -> None:
+    def __init__(self, seed: int, length: int, operations: tuple[str, ...] = OPERATIONS) -> None:
         self.seed = seed
         self.length = length
+        self.operations = operations
         self.ran: Counter[str] = Counter()
 
     def run_step(self, name: str, value: int) -> int:
@@ -350,7 +352,7 @@ class Model:
         """Run random operations. The result depends only on the seed."""
         found: list[Any] = []
         for place in range(length):
-            kind, name = rng.choice(OPERATIONS), f"{path}.{place}"
+            kind, name = rng.choice(self.operations), f"{path}.{place}"
             number = rng.randrange(100)
             if kind == "step":
                 found.append(await durable.step(self.run_step, name, number, name=name))
@@ -371,8 +373,27 @@ class Model:
                 found.append(await durable.version(name))
             elif depth < 2:
                 parts = [(random.Random(rng.random()), f"{name}.{part}", rng.randrange(3)) for part in range(2)]
-                found.append(await asyncio.gather(*(self.branch(*part, depth + 1) for part in parts)))
+                branches = [self.branch(*part, depth + 1) for part in parts]
+                if kind == "fork":
+                    found.append(await asyncio.gather(*branches))
+                else:
+                    await self.run_failing_group(name, number, branches)
         return found
+
+    async def run_failing_group(self, name: str, number: int, branches: list[Coroutine[Any, Any, Any]]) -> None:
+        """Run branches in a group that is cancelled by a failure."""
+
+        async def fail() -> None:
+            if number % 2:
+                await durable.sleep(1, name=f"{name}.before")
+            await durable.step(self.refuse, f"{name}.failure", name=f"{name}.failure")
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in (*branches, fail()):
+                    group.create_task(work)
+        except* Refused:
+            await durable.step(self.run_step, f"{name}.after", number, name=f"{name}.after")
 
 
 def run_with_crashes(seed: int, length: int, points: list[tuple[int, bool]]) -> None:
@@ -395,6 +416,20 @@ def run_with_crashes(seed: int, length: int, points: list[tuple[int, bool]]) -> 
     assert extra == 0 or killer.kills
 
 
+async def replay_failing_groups(seed: int, length: int) -> None:
+    """Run a random program whose groups fail, and replay it: no step may run again, or for the first time."""
+    model, store = Model(seed, length, (*OPERATIONS, "group", "group")), MemorySteps()
+
+    async def program() -> None:
+        await model.program()
+        await durable.step(model.run_step, "last", 1, name="last")  # records what was refused before
+
+    await run_to_end(program, store)
+    ran, recorded = model.ran.copy(), set(store.steps)
+    await run_to_end(program, store)
+    assert (model.ran, set(store.steps)) == (ran, recorded)
+
+
 CRASHES = st.lists(st.tuples(st.integers(1, 25), st.booleans()), max_size=6)
 
 
@@ -403,6 +438,11 @@ def test_random_programs_have_the_same_result_with_crashes(
     seed: int, length: int, points: list[tuple[int, bool]]
 ) -> None:
     run_with_crashes(seed, length, points)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_a_replay_of_random_failing_groups_runs_no_step(seed: int, length: int) -> None:
+    asyncio.run(asyncio.wait_for(replay_failing_groups(seed, length), 20))
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import gc
 import json
@@ -375,6 +376,45 @@ def test_a_replay_begins_no_step_that_another_branch_had_prevented() -> None:
 
     assert asyncio.run(run_to_end(program, MemorySteps())) == 2
     assert calls == ["invoice"]
+
+
+def test_failures_of_nested_groups_are_replayed_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_run, "MAX_CANCELLATION_DELAY_S", 1.0)
+    calls, begun = Calls(), asyncio.Event()
+
+    def refuse() -> None:
+        raise ValueError
+
+    async def charge() -> None:
+        calls.note("charge")
+        begun.set()
+        await asyncio.sleep(60)
+
+    async def inner() -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(durable.sleep(days=9))
+                group.create_task(durable.step(refuse, name="refuse-inner"))
+        except* ValueError:
+            await durable.step(calls.note, "compensate", name="compensate")
+        await durable.step(charge)
+
+    async def fail_later() -> None:
+        await begun.wait()
+        await durable.step(refuse, name="refuse-outer")
+
+    async def program() -> str:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(inner())
+                group.create_task(fail_later())
+        except* ValueError:
+            await durable.step(calls.note, "invoice", name="invoice")
+        await durable.sleep(days=1, name="long")
+        return "done"
+
+    assert asyncio.run(run_to_end(program, MemorySteps())) == "done"
+    assert calls == ["compensate", "charge", "invoice"]
 
 
 def test_a_message_that_a_cancelled_wait_has_received_goes_to_the_next_wait(run_workflow: Any) -> None:
@@ -805,6 +845,38 @@ def test_a_lease_that_is_lost_in_a_step_records_nothing(
     assert run.output == {"number": 2, "after": 2}
     assert after == [2]  # the program did not go on after the lost lease
     assert [(step.key, step.result_json) for step in run.steps("p")] == [("lose_lease", b"2"), ("after", b"2")]
+
+
+def test_no_step_begins_after_the_end_of_the_attempt() -> None:
+    class SlowSteps(MemorySteps):
+        async def record(self, steps: list[Any]) -> None:
+            await asyncio.sleep(0.05)
+            await super().record(steps)
+
+    calls = Calls()
+
+    def refuse() -> None:
+        raise ValueError
+
+    async def work() -> None:
+        with contextlib.suppress(ValueError):
+            await durable.step(refuse)
+        await durable.step(calls.note, "charge", name="charge")  # waits for the record of the failure
+
+    async def fail() -> None:
+        await asyncio.sleep(0.02)
+        raise RuntimeError
+
+    async def program() -> None:
+        await asyncio.gather(work(), fail())
+
+    async def run() -> None:
+        with pytest.raises(RuntimeError):
+            await run_to_end(program, SlowSteps())
+        await asyncio.sleep(0.1)
+
+    asyncio.run(run())
+    assert calls == []
 
 
 def test_a_blocked_def_step_does_not_delay_the_end_of_the_process(conductor_stub: ConductorStub) -> None:
