@@ -12,7 +12,7 @@ from conductor.coordinator.request_errors import ApiError, invalid
 from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.statements import TASK_DATA
 from conductor.coordinator.store.transaction import Tx
-from conductor.protocol.steps import Step, StepKey
+from conductor.protocol.steps import MAX_STEPS_PER_TASK, Step, StepKey
 from conductor.protocol.wire import MAX_REASON_CHARS, NEXT_TASK, Verdict
 
 ReportedStatus = Literal["IN_PROGRESS", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "COMPLETED", "CANCELED"]
@@ -46,11 +46,11 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     #: Whether the worker returns the task without having called its function, so that the delivery does not count.
     never_started: bool | None = None
     #: Durable steps to record.
-    steps: list[Step] | None = None
+    steps: Annotated[list[Step], Meta(max_length=MAX_STEPS_PER_TASK)] | None = None
     #: With IN_PROGRESS: the task waits until one of its steps stops waiting.
     suspended: bool | None = None
     #: With FAILED: the failed steps whose exceptions have ended the attempt. The next attempt runs them again.
-    forget_steps: list[StepKey] | None = None
+    forget_steps: Annotated[list[StepKey], Meta(max_length=MAX_STEPS_PER_TASK)] | None = None
 
     def check(self) -> None:
         """Raise an ApiError if the report names no task or no workflow."""

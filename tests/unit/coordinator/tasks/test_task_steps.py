@@ -161,11 +161,19 @@ class TestRecording:
         send(harness, task, status="FAILED", forgetSteps=[["a", 1], ["b", 1], ["unknown", 7]])
         assert [one["name"] for one in harness.poll_one()["steps"]] == ["b"]
 
-    def test_a_report_cannot_forget_a_step_whose_number_the_database_cannot_store(
-        self, harness: Harness, task: Task
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"status": "FAILED", "forgetSteps": [["a", 2**63]]},  # beyond the numbers of the database
+            {"status": "FAILED", "forgetSteps": [["a", 1]] * (MAX_STEPS_PER_TASK + 1)},
+            {"extendLease": True, "steps": [step("a")] * (MAX_STEPS_PER_TASK + 1)},
+        ],
+    )
+    def test_a_report_with_more_than_a_task_can_have_is_invalid(
+        self, harness: Harness, task: Task, fields: dict[str, Any]
     ) -> None:
-        with pytest.raises(msgspec.ValidationError, match="2147483647"):
-            send(harness, task, status="FAILED", forgetSteps=[["a", 2**63]])
+        with pytest.raises(msgspec.ValidationError, match=r"2147483647|length <= 10000"):
+            send(harness, task, **fields)
 
     def test_steps_are_removed_with_the_workflow_and_by_a_rerun(self, harness: Harness, task: Task) -> None:
         send(harness, task, step("a"))
