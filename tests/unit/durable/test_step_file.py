@@ -68,6 +68,21 @@ def test_a_sleep_is_a_callback(conductor_stub: ConductorStub) -> None:
     assert path.read_bytes().count(b"\n") == 3
 
 
+def test_a_cancelled_wait_does_not_wake_the_task(conductor_stub: ConductorStub) -> None:
+    async def program() -> dict[str, Any]:
+        waiting = asyncio.create_task(durable.sleep(1, name="short"))
+        await durable.step(len, "a", name="first")
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await durable.sleep(100, name="long")
+        return {}
+
+    conductor_stub.add_task("program", {})
+    run(conductor_stub, program, 1)
+    (result,) = conductor_stub.results
+    assert result["callbackAfterSeconds"] == 100
+
+
 def test_wait_for_needs_a_coordinator(conductor_stub: ConductorStub) -> None:
     async def program() -> dict[str, Any]:
         return {"answer": await durable.wait_for("approval")}

@@ -27,6 +27,7 @@ from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.durable.errors import DurableError, StepTooLarge
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
 from conductor.protocol.steps import (
+    CANCELLED_PREFIX,
     MAX_STEP_BYTES,
     MAX_STEP_BYTES_PER_TASK,
     MAX_STEPS_PER_TASK,
@@ -101,9 +102,8 @@ class StepFile:
             with contextlib.suppress(FileNotFoundError):
                 self._path_of(before).rename(self._path)
         self._read()
-        for step in list(self._steps.values()):
-            if step.state is StepState.WAITING:
-                await self._end_wait(step)
+        for step in self._list_waits():
+            await self._end_wait(step)
         return [msgspec.structs.replace(step) for step in self._steps.values()]
 
     def _read(self) -> None:
@@ -183,8 +183,7 @@ class StepFile:
         if steps:
             await self.record(steps)
         now_ms = self._clock.wall_ms()
-        waits = [step for step in self._steps.values() if step.state is StepState.WAITING]
-        callback_s = min((_next_check_s(step, now_ms) for step in waits), default=0)
+        callback_s = min((_next_check_s(step, now_ms) for step in self._list_waits()), default=0)
         with contextlib.suppress(OSError):  # `remove_old_files` counts the age from this time
             until_s = now_ms / 1000 + callback_s
             os.utime(self._path, (until_s, until_s))
@@ -204,6 +203,14 @@ class StepFile:
             self._path.unlink()
 
     # -- waiting --------------------------------------------------------------------------------------------------
+
+    def _list_waits(self) -> list[Step]:
+        """Return the steps that wait, without those that the program has cancelled."""
+        return [
+            step
+            for (name, number), step in self._steps.items()
+            if step.state is StepState.WAITING and (CANCELLED_PREFIX + name, number) not in self._steps
+        ]
 
     async def _end_wait(self, step: Step) -> None:
         """If the time or the workflow that a step waits for has ended, append the end of the step to the file."""
