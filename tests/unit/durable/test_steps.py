@@ -318,7 +318,7 @@ def test_a_step_that_is_cancelled_while_it_is_recorded_does_not_run_again_and_is
     assert calls == ["charge", "invoice"]
 
 
-def test_a_wait_that_the_program_has_cancelled_is_cancelled_again(run_workflow: Any) -> None:
+def test_a_wait_that_the_program_has_cancelled_is_cancelled_again(run_workflow: Any, coordinator: Any) -> None:
     calls = Calls()
 
     def refuse() -> None:
@@ -341,6 +341,9 @@ def test_a_wait_that_the_program_has_cancelled_is_cancelled_again(run_workflow: 
         return {"by": answer and answer["by"]}
 
     run = run_workflow(one_task(), workers=[worker(program)])
+    with urlopen(f"{coordinator.url}/view/workflow/{run.workflow_id}") as answer:
+        waits = {step["name"]: step.get("waits") for step in json.load(answer)["tasks"][0]["steps"]}
+    assert waits["sleep"] == waits["approval"] == "was cancelled by the function"
     assert run.skip(days=1).send("approval", by="Ada").skip(days=1).output == {"by": "Ada"}
     assert calls == ["invoice"]
 

@@ -18,6 +18,7 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import MAX_OPEN_TASKS, FactReader, PollRecords, explain_workflow_row
 from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.protocol.json_types import JsonObject
+from conductor.protocol.steps import CANCELLED_PREFIX
 from conductor.protocol.views import RelatedWorkflow, StepView, TaskAttempt, WorkflowDetails, base_reference
 from conductor.protocol.why_waiting import StepFacts, Waiting, describe_wait, explain_waiting_task
 
@@ -128,17 +129,22 @@ def _make_attempt(tx: Tx, row: TaskRow, reason: str | None, output: bytes | None
 def _read_steps(tx: Tx, row: TaskRow) -> list[StepView]:
     """Return the newest durable steps of a task, in the order in which they were recorded."""
     found = tx.rows(NEWEST_STEPS, 4 * MAX_RESULT_CHARS, row.step_line, MAX_STEPS_PER_TASK)
-    return [_make_step(tx, step) for step in reversed(found)]
+    cancelled = {
+        (step.name.removeprefix(CANCELLED_PREFIX), step.number)
+        for step in found
+        if step.name.startswith(CANCELLED_PREFIX)
+    }
+    return [_make_step(tx, step, is_cancelled=(step.name, step.number) in cancelled) for step in reversed(found)]
 
 
-def _make_step(tx: Tx, step: StepPreview) -> StepView:
+def _make_step(tx: Tx, step: StepPreview, *, is_cancelled: bool) -> StepView:
     workflow_id = None if step.workflow is None else tx.ids.workflow(step.workflow)
     waits = None
     if step.ended_ms is None:
         facts = StepFacts(
             name=step.name, kind=step.kind, since_ms=step.started_ms, due_at_ms=step.due_at_ms, workflow_id=workflow_id
         )
-        waits = describe_wait(facts, tx.now_ms)
+        waits = "was cancelled by the function" if is_cancelled else describe_wait(facts, tx.now_ms)
     return StepView(
         name=step.name,
         number=step.number,
