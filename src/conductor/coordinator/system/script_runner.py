@@ -38,6 +38,9 @@ logger = logging.getLogger(__name__)
 GRACE_S = 1.0
 #: A process that is not ready after this time is replaced.
 MAX_PROCESS_START_S = 10.0
+#: If the system cannot start a process, for example for lack of memory or open files, a script waits `START_AGAIN_S`
+#: for each further attempt, and fails after `START_WITHIN_S`.
+START_AGAIN_S, START_WITHIN_S = 0.5, 60.0
 TIMEOUT_REASON = f"Script not evaluated within {SCRIPT_S} seconds, interrupted."
 #: The only environment variables that a script process inherits. Its interpreter needs them to find its libraries.
 _INHERITED_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
@@ -121,6 +124,23 @@ class ScriptRunner:
             process.kill()  # the thread that waits for the answer then removes the process
 
     def _get_process(self) -> _ScriptProcess:
+        """Return an idle process, or start one."""
+        began, has_failed = time.monotonic(), False
+        while True:
+            try:
+                return self._take_or_start()
+            except OSError as error:
+                if time.monotonic() - began > START_WITHIN_S:
+                    reason = f"no process for the script could be started within {START_WITHIN_S:g} s"
+                    raise ScriptError(f"{reason}: {error.strerror}", overran=True) from error
+                if not has_failed:
+                    logger.error(
+                        "Script process could not be started: error=%r gives_up_in=%gs", str(error), START_WITHIN_S
+                    )
+                has_failed = True
+            time.sleep(START_AGAIN_S)
+
+    def _take_or_start(self) -> _ScriptProcess:
         with self._lock:
             if self._closed:
                 raise ScriptError("the coordinator is stopping", overran=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -345,6 +347,30 @@ def test_a_process_that_dies_while_nobody_uses_it_is_replaced(runner: ScriptRunn
     os.kill(pid, signal.SIGKILL)
     psutil.Process(pid).wait(60)
     assert value(runner, "2") == 2
+
+
+def test_a_script_waits_until_a_process_can_be_started(runner: ScriptRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, failures = subprocess.Popen, iter(range(2))
+
+    def fail_at_first(*args: Any, **options: Any) -> Any:
+        for _ in failures:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return start(*args, **options)
+
+    monkeypatch.setattr(script_runner, "START_AGAIN_S", 0.01)
+    monkeypatch.setattr(subprocess, "Popen", fail_at_first)
+    assert value(runner, "1 + 1") == 2
+
+
+def test_a_script_fails_if_no_process_can_be_started(runner: ScriptRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: Any, **_options: Any) -> Any:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(script_runner, "START_WITHIN_S", -1.0)
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    with pytest.raises(ScriptError, match="no process for the script could be started .*Cannot allocate") as failed:
+        value(runner, "1 + 1")
+    assert failed.value.overran, "so the task is retried"
 
 
 def test_all_processes_end_with_the_runner() -> None:
