@@ -161,7 +161,7 @@ def serve(
             keep_finished_s=None if keep_days is None else keep_days * SECONDS_A_DAY,
             keep_finished_count=keep_count,
             keep_audit_s=keep_audit_days * SECONDS_A_DAY,
-            replicate=replicate or os.environ.get("CONDUCTOR_REPLICATE") or None,
+            replicate=os.environ.get("CONDUCTOR_REPLICATE") or None if replicate is None else replicate,
             replicate_interval_s=replicate_interval,
             disk_reserve_bytes=None if disk_reserve is None else disk_reserve << 20,
         )

@@ -188,6 +188,13 @@ def test_a_host_that_cannot_be_meant_is_one_line(place: Any) -> None:
         assert "without scheme and port" in server.output
 
 
+def test_an_empty_url_of_a_replica_is_not_the_same_as_none(place: Any) -> None:
+    """As in `--replicate "$URL"` without the variable: the coordinator would run without a replica."""
+    with serve(place, "--database", "shop.db", "--replicate", "") as server:
+        assert server.wait() == 2
+        assert "the URL of the replica is empty" in server.output
+
+
 def test_a_key_for_secrets_that_cannot_be_used_is_one_line(place: Any) -> None:
     with serve(place, "--database", "shop.db", CONDUCTOR_SECRETS_KEY="short") as server:
         assert server.wait() == 2
