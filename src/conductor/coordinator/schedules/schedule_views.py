@@ -8,7 +8,7 @@ from conductor.coordinator.language.cron import CronError, read_cron, read_zone
 from conductor.coordinator.language.cron_words import describe_cron
 from conductor.coordinator.schedules import schedule_store
 from conductor.coordinator.schedules.cron_schedule import CronSchedule, Schedule
-from conductor.coordinator.schedules.schedule_warnings import find_schedule_warnings
+from conductor.coordinator.schedules.schedule_warnings import EqualSchedules, find_schedule_warnings
 from conductor.coordinator.store.transaction import Tx
 from conductor.protocol.views import CronView, DueTime, ScheduleEntry, ScheduleList
 
@@ -18,17 +18,19 @@ MAX_NEXT = 5
 
 def list_schedule_entries(tx: Tx, *, name: str | None, workflow: str | None) -> ScheduleList:
     """Return all schedules, the schedule with this name, or those of a workflow."""
-    names = schedule_store.find_names(tx, workflow=workflow) if name is None else [name]
-    return ScheduleList(now_ms=tx.now_ms, schedules=[_make_entry(tx, one) for one in names])
+    if name is not None:
+        return ScheduleList(now_ms=tx.now_ms, schedules=[_make_entry(tx, name)])
+    names, equal = schedule_store.find_names(tx, workflow=workflow), EqualSchedules.load(tx, workflow)
+    return ScheduleList(now_ms=tx.now_ms, schedules=[_make_entry(tx, one, equal) for one in names])
 
 
-def _make_entry(tx: Tx, name: str) -> ScheduleEntry:
+def _make_entry(tx: Tx, name: str, equal: EqualSchedules | None = None) -> ScheduleEntry:
     schedule = schedule_store.load(tx, name)
     prefix = f"schedule {name}: "
     return ScheduleEntry(
         schedule=schedule_store.get(tx, name),
         times=[_view_cron(schedule, position, tx.now_ms) for position in range(len(schedule.crons))],
-        warnings=[warning.removeprefix(prefix) for warning in find_schedule_warnings(tx, schedule)],
+        warnings=[warning.removeprefix(prefix) for warning in find_schedule_warnings(tx, schedule, equal)],
     )
 
 

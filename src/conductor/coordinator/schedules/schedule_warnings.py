@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+
+import msgspec
 
 from conductor.coordinator.definitions.likely_mistakes import find_similar
 from conductor.coordinator.definitions.workflow_defs import workflow_def_body
@@ -12,12 +16,49 @@ from conductor.coordinator.store.statements import WORKFLOW_DEFINITION_NAMES
 from conductor.coordinator.store.transaction import Tx
 
 
-def find_schedule_warnings(tx: Tx, schedule: Schedule) -> list[str]:
-    """Return the likely mistakes in a valid schedule."""
+class EqualSchedules:
+    """Finds schedules that start the same workflow with the same input at the same times.
+
+    Args:
+        schedules: All schedules of the workflows that are compared.
+    """
+
+    def __init__(self, schedules: Iterable[Schedule]) -> None:
+        self._names: defaultdict[bytes, list[str]] = defaultdict(list)
+        for schedule in schedules:
+            self._names[_digest(schedule)].append(schedule.name or "")
+
+    @classmethod
+    def load(cls, tx: Tx, workflow: str | None = None) -> EqualSchedules:
+        """Compare all schedules, or those of a workflow."""
+        names = schedule_store.find_names(tx, workflow=workflow)
+        return cls(schedule_store.load(tx, name) for name in names)
+
+    def find(self, schedule: Schedule) -> list[str]:
+        """Return the names of the schedules that equal this one."""
+        return [name for name in self._names.get(_digest(schedule), ()) if name != schedule.name]
+
+
+def find_schedule_warnings(tx: Tx, schedule: Schedule, equal: EqualSchedules | None = None) -> list[str]:
+    """Return the likely mistakes in a valid schedule.
+
+    Args:
+        tx: The transaction.
+        schedule: The schedule.
+        equal: The comparison with the other schedules, if a caller asks for the warnings about many schedules.
+    """
+    equal = equal or EqualSchedules.load(tx, schedule.start.name)
     return [
         f"schedule {schedule.name}: {message}"
-        for find in (_find_unknown_workflow, _find_unused_cron, _find_same_schedules)
-        for message in find(tx, schedule)
+        for found in (
+            _find_unknown_workflow(tx, schedule),
+            _find_unused_cron(schedule),
+            (
+                f"schedule '{name}' starts workflow '{schedule.start.name}' with the same input at the same times"
+                for name in equal.find(schedule)
+            ),
+        )
+        for message in found
     ]
 
 
@@ -33,7 +74,7 @@ def _find_unknown_workflow(tx: Tx, schedule: Schedule) -> Iterator[str]:
     yield f"there is no workflow '{name}', so every run fails until it is registered{advice}"
 
 
-def _find_unused_cron(_tx: Tx, schedule: Schedule) -> Iterator[str]:
+def _find_unused_cron(schedule: Schedule) -> Iterator[str]:
     if not schedule.cron_expression or not schedule.cron_schedules:
         return
     expressions = {cron.cron_expression for cron in schedule.cron_schedules}
@@ -41,17 +82,13 @@ def _find_unused_cron(_tx: Tx, schedule: Schedule) -> Iterator[str]:
         yield f"cronExpression '{schedule.cron_expression}' has no effect, because cronSchedules is set"
 
 
-def _find_same_schedules(tx: Tx, schedule: Schedule) -> Iterator[str]:
-    """Yield a warning for each other schedule with the same workflow, input and times."""
-    for name in schedule_store.find_names(tx, workflow=schedule.start.name):
-        if name != schedule.name and _input_and_times(schedule_store.load(tx, name)) == _input_and_times(schedule):
-            yield f"schedule '{name}' starts workflow '{schedule.start.name}' with the same input at the same times"
-
-
-def _input_and_times(schedule: Schedule) -> tuple[object, ...]:
+def _digest(schedule: Schedule) -> bytes:
+    """Return a digest of what a schedule starts, and when."""
     start = schedule.start
-    times = {_time_of(cron) for cron in schedule.crons}
-    return times, start.version or None, start.input or {}, schedule.schedule_start_time, schedule.schedule_end_time
+    times = sorted({_time_of(cron) for cron in schedule.crons})
+    limits = schedule.schedule_start_time, schedule.schedule_end_time
+    compared = start.name, start.version or None, start.input or {}, times, limits
+    return blake2b(msgspec.json.encode(compared, order="deterministic"), digest_size=16).digest()
 
 
 def _time_of(cron: CronSchedule) -> tuple[str, str]:

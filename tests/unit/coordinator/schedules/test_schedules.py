@@ -18,10 +18,12 @@ from conductor.coordinator.limits import MAX_MISSED_COUNTED
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.schedules import schedule_store
 from conductor.coordinator.schedules.cron_schedule import Schedule, next_due_times
+from conductor.coordinator.schedules.schedule_views import list_schedule_entries
 from conductor.coordinator.schedules.schedule_warnings import find_schedule_warnings
 from conductor.coordinator.server_metrics import MISSED_TOTAL
 from conductor.coordinator.store.sql import SCHEMA_VERSION
 from conductor.coordinator.store.statements import LATE_DUE_TIMES, PAUSE_SCHEDULES
+from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import search_query
 from conductor.testing import FakeClock
 from tests.unit.coordinator.core_harness import Harness, simple
@@ -529,6 +531,27 @@ def test_a_schedule_that_is_probably_a_mistake_is_accepted_with_a_warning_u1_12_
     assert save("both", cron="0 0 3 * * *", cronSchedules=[{"cronExpression": "0 0 4 * * *"}]) == [
         "schedule both: cronExpression '0 0 3 * * *' has no effect, because cronSchedules is set"
     ]
+
+
+def test_the_list_of_schedules_reads_each_schedule_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schedule for each customer starts the same workflow, and each could equal each other one."""
+    board, load, loaded = Board(), schedule_store.load, list[str]()
+    for number in range(20):
+        start = {"name": "report", "input": {"customer": min(number, 18)}}
+        board.save(f"s{number:02}", startWorkflowRequest=start)
+
+    def count_and_load(tx: Tx, name: str) -> Schedule:
+        loaded.append(name)
+        return load(tx, name)
+
+    monkeypatch.setattr(schedule_store, "load", count_and_load)
+    found = board.harness.store.call(lambda tx: list_schedule_entries(tx, name=None, workflow=None)).schedules
+    warned = {entry.schedule["name"]: entry.warnings for entry in found if entry.warnings}
+    assert warned == {
+        one: [f"schedule '{other}' starts workflow 'report' with the same input at the same times"]
+        for one, other in (("s18", "s19"), ("s19", "s18"))
+    }
+    assert len(loaded) <= 3 * len(found)
 
 
 def test_due_times_without_a_start_are_late_unless_all_schedules_are_paused_o08() -> None:

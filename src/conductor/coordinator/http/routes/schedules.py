@@ -16,7 +16,7 @@ from conductor.coordinator.request_errors import ApiError, bad_request, invalid
 from conductor.coordinator.schedules import schedule_store
 from conductor.coordinator.schedules.cron_schedule import UTC_ZONE, Schedule, next_due_times
 from conductor.coordinator.schedules.schedule_views import list_schedule_entries, view_cron
-from conductor.coordinator.schedules.schedule_warnings import find_schedule_warnings
+from conductor.coordinator.schedules.schedule_warnings import EqualSchedules, find_schedule_warnings
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import search_query
 from conductor.protocol.json_types import JsonObject
@@ -47,8 +47,9 @@ async def view_warnings(request: ApiRequest) -> Answer:
     """GET /view/schedules/warnings: return the warnings about each schedule that has any."""
 
     def find(tx: Tx) -> JsonObject:
-        schedules = [schedule_store.load(tx, name) for name in schedule_store.find_names(tx)]
-        found = {str(one.name): find_schedule_warnings(tx, one) for one in schedules}
+        equal = EqualSchedules.load(tx)
+        schedules = (schedule_store.load(tx, name) for name in schedule_store.find_names(tx))
+        found = {str(one.name): find_schedule_warnings(tx, one, equal) for one in schedules}
         return {"warnings": {name: warnings for name, warnings in found.items() if warnings}}
 
     return as_json(await request.reader.read_long(find))
