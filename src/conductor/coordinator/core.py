@@ -73,6 +73,8 @@ class Core:
         self.write = store.write
         self.probe = WriteProbe(store)
         self._replicator = replicator
+        #: The latest reading of the replica's state, which may still be running.
+        self._replication: asyncio.Task[ReplicationState] | None = None
         self.is_draining = False
         #: Headers of every answer to a poll: the features of a coordinator, its epoch, and the largest body it accepts.
         self.poll_headers = (
@@ -129,8 +131,16 @@ class Core:
         return None if self._replicator is None else self._replicator.shown_url
 
     async def read_replication(self) -> ReplicationState | None:
-        """Return the state of the replica; None without replication."""
-        return None if self._replicator is None else await asyncio.to_thread(self._replicator.read_state)
+        """Return the state of the replica; None without replication.
+
+        Concurrent callers share one reading. `/health` needs no key, and a Litestream that hangs would otherwise hold
+        a thread for each request, until no thread is left for other work.
+        """
+        if self._replicator is None:
+            return None
+        if self._replication is None or self._replication.done():
+            self._replication = asyncio.create_task(asyncio.to_thread(self._replicator.read_state))
+        return await asyncio.shield(self._replication)
 
     def drain(self) -> None:
         """Answer every parked poll and every caller that waits for a workflow."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import functools
@@ -19,16 +20,21 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
 
+from conductor.common.clock import SYSTEM_CLOCK
 from conductor.common.machine import try_lock
 from conductor.coordinator import Coordinator
+from conductor.coordinator.core import Core
 from conductor.coordinator.replication import replicator
 from conductor.coordinator.replication.litestream import find_program
 from conductor.coordinator.replication.restore import restore
 from conductor.coordinator.store.database_file import StoreRefused
+from conductor.coordinator.store.writer import Store
+from conductor.protocol.views import ReplicationState
 from tests.unit.cli.program import CLI, Program, url_in
 from tests.unit.coordinator.replication.replica_fixture import (
     call,
@@ -214,6 +220,28 @@ def test_the_unit_of_a_litestream_of_its_own_begins_a_new_replica_at_each_start(
             assert restored.state.running_workflows == count, started
             until(lambda: str(int(time.time())) != newest.name)  # noqa: B023 - called here
     assert len(places(tmp_path / "replica")) == 2
+
+
+async def test_concurrent_callers_share_one_reading_of_the_state(tmp_path: Path) -> None:
+    """A Litestream that hangs must not hold a thread for each request to `/health`."""
+    go_on, readings = threading.Event(), []
+
+    def read_state() -> ReplicationState:
+        readings.append(threading.current_thread())
+        assert go_on.wait(60)
+        return state
+
+    state = ReplicationState(url="u", running=True, lag_s=0.0, last_sync_ms=None, last_error=None, bytes=0, restarts=0)
+    with contextlib.closing(Store(tmp_path / "a.db")) as store:
+        core = Core(store, SYSTEM_CLOCK, replicator=mock.Mock(read_state=read_state))
+        callers = [asyncio.create_task(core.read_replication()) for _ in range(50)]
+        await asyncio.sleep(0)
+        callers[0].cancel()
+        go_on.set()
+        assert await asyncio.gather(*callers[1:]) == [state] * 49
+        assert len(readings) == 1
+        assert await core.read_replication() is state
+        assert len(readings) == 2, "a later caller gets a new one"
 
 
 @needs_litestream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
@@ -41,6 +42,12 @@ async def get_version(_request: ApiRequest) -> Answer:
 
 async def get_api_docs(_request: ApiRequest) -> Answer:
     """GET /api-docs: return the OpenAPI document."""
+    return _make_api_docs()
+
+
+@functools.cache
+def _make_api_docs() -> Answer:
+    """Return the document. It is made once, because it takes 15 ms and clients need no key to request it."""
     # Imported on demand: only this document needs the models of all answers.
     from conductor.coordinator.http.api_docs import make_api_docs
     from conductor.coordinator.http.routes import ROUTES as ALL
