@@ -49,7 +49,11 @@ class Server:
         return len(self.jobs) - len(self._open)
 
     def define(self, timeout_s: int = 0) -> None:
-        """Define two task types and one workflow. `timeout_s`: their response timeout; the task timeout is longer."""
+        """Define two task types and one workflow.
+
+        `timeout_s` is their response timeout. The task timeout is much longer, so that prefetched tasks also run in
+        time on a busy machine.
+        """
         definitions = [
             {
                 "name": name,
@@ -57,7 +61,7 @@ class Server:
                 "retryLogic": "FIXED",
                 "retryDelaySeconds": 0,
                 "responseTimeoutSeconds": timeout_s or RESPONSE_TIMEOUT_S,
-                "timeoutSeconds": timeout_s + 2 if timeout_s else 0,
+                "timeoutSeconds": 6 * timeout_s,
             }
             for name in STEPS
         ]

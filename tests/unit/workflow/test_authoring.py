@@ -309,12 +309,6 @@ def boolean_case(w: Any) -> None:
             notify(to="b")
 
 
-def unnamed_input(w: Any) -> None:
-    with workflow("shipping", inputs={"address": str}) as shipping:
-        label(address=shipping.input("address"))
-    shipping("Elm Street 1")
-
-
 def wrong_sub_workflow_input(w: ConductorWorkflow) -> None:
     with workflow("child", inputs={"address": str}) as child:
         label(address=child.input("address"))
@@ -418,7 +412,6 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
     ),
     "a script of a loop that reads another name": (loop_script, r"script of loop 'loop' reads \$.notfiy, .*'notify'"),
     "an output without a name": (lambda w: w.returns(quote("x")), r"named values: write returns\(name=value\)"),
-    "inputs of a sub-workflow without names": (unnamed_input, "are passed by name, as in address=..."),
     "an output that was not declared": (
         lambda w: (notify(to="a"), w.output_parameter("reciept", 1)),
         r"workflow 'w' returns 'reciept', .*did you mean 'receipt'\?",

@@ -424,16 +424,12 @@ class ConductorWorkflow:
             request.idempotency_strategy = idempotency_strategy
         return self._server().execute_workflow(request, wait_until_task_ref, wait_for_seconds, request_id)
 
-    def __call__(self, *unnamed: Never, **kwargs: Any) -> Any:
+    def __call__(self, **kwargs: Any) -> Any:
         """Execute the workflow with the arguments as its input.
 
         Inside the `with` block of another workflow, add this workflow to it as a sub-workflow instead. The same happens
         if an argument refers to a step or an input of another workflow.
         """
-        if unnamed:
-            names = self._input_parameters or ["name"]
-            example = ", ".join(f"{name}=..." for name in names)
-            raise TypeError(f"the inputs of workflow {self.name!r} are passed by name, as in {example}")
         if "task_ref_name" in kwargs or makes_step((), kwargs):
             from conductor.client.workflow.sub_workflow_step import make_sub_workflow_step
 

@@ -354,12 +354,12 @@ def _walk_sequences(tasks: list[JsonObject]) -> Iterator[list[JsonObject]]:
 
 
 def _find_switch_mistake(task: JsonObject, prefix: str) -> Iterator[DefinitionProblem]:
-    name, parameters = task.get("expression"), task.get("inputParameters") or {}
+    name, parameters = str(task.get("expression")), task.get("inputParameters") or {}
     if task_type(task) != "SWITCH" or task.get("evaluatorType") != "value-param" or name in parameters:
         return
-    meant = find_similar(str(name), parameters)
+    meant = find_similar(name, parameters)
     advice = f"; did you mean '{shorten(meant)}'?" if meant else ""
-    message = f"'{shorten(str(name))}' is not in inputParameters, so the switch always takes the default case{advice}"
+    message = f"'{shorten(name)}' is not in inputParameters, so the switch always takes the default case{advice}"
     yield DefinitionProblem(f"{prefix}{task['taskReferenceName']}.expression", message)
 
 

@@ -37,6 +37,7 @@ from conductor.coordinator.store.writer import Store
 from conductor.protocol.views import ReplicationState
 from tests.unit.cli.program import CLI, Program, url_in
 from tests.unit.coordinator.replication.replica_fixture import (
+    PATIENCE_S,
     call,
     define,
     needs_litestream,
@@ -171,16 +172,23 @@ def test_changes_during_a_pause_of_litestream_are_in_the_replica(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite may begin its log again in the pause. Litestream then misses pages if it continues its replica."""
-    monkeypatch.setattr(replicator, "FIRST_BACKOFF_S", 2.0)
+    go_on, lock_directory = threading.Event(), replicator.Replicator._lock_directory
+
+    def lock_later(self: replicator.Replicator) -> int | None:
+        go_on.wait(PATIENCE_S)
+        return lock_directory(self)
+
     database, replica = tmp_path / "a.db", tmp_path / "replica"
     with Coordinator(database, replicate=str(replica)) as coordinator:
         define(coordinator.url)
         while count_log_pages(database) < 500:
             start(coordinator.url)
         until_replicated(database)
+        monkeypatch.setattr(replicator.Replicator, "_lock_directory", lock_later)
         litestream_of(os.getpid()).kill()
         while count_log_pages(database) >= 500:
             start(coordinator.url)
+        go_on.set()
         until(lambda: replication(coordinator.url)["restarts"] == 1)
         until_replicated(database)
         started = call(coordinator.url, "GET", "/workflow/search?size=0")["totalHits"]
