@@ -122,7 +122,7 @@ def _temporary_configuration(replica: ReplicaUrl) -> Iterator[tuple[list[str], s
     """Yield the options for a command on one replica. The URL is in a file, so that `ps` does not show its password."""
     with tempfile.TemporaryDirectory(prefix="conductor-litestream-") as directory:
         file, database = Path(directory) / "litestream.yml", str(Path(directory) / "database")
-        write_configuration(file, {"dbs": [{"path": database, "replica": {"url": replica.url}}]})
+        write_configuration(file, {"dbs": [{"path": database, "replica": replica.configuration}]})
         yield ["-config", str(file), "-no-expand-env"], database
 
 

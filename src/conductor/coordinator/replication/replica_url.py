@@ -64,6 +64,15 @@ class ReplicaUrl:
         return Path(self.url.removeprefix("file://")) if self.url.startswith("file://") else None
 
     @property
+    def configuration(self) -> dict[str, str]:
+        """The replica in a configuration of Litestream.
+
+        Litestream percent-encodes the path of a file URL: `file:///a b` names the directory `/a%20b`. So a directory is
+        configured by its path.
+        """
+        return {"url": self.url} if self.directory is None else {"type": "file", "path": str(self.directory)}
+
+    @property
     def secrets(self) -> list[str]:
         """The passwords and keys in the URL, both percent-encoded and decoded, the longest first."""
         parts = urlsplit(self.url)

@@ -187,11 +187,11 @@ class Replicator:
         """
         assert self._store is not None  # noqa: S101 (set by `start`)
         last = self._store.call(lambda tx: tx.first(REPLICA_PLACE, self._url.digest))
-        # Use the last number again if it has no replica. Otherwise a program that ends again and again before its first
-        # copy would leave so many unused numbers that `restore` stops its search among them.
-        if last is not None and self._is_unused(self._url.with_number(int(last))):
-            return self._url.with_number(int(last))
         number = int(last or 0) + 1
+        # Use the last number again if it has no replica. Otherwise a coordinator that ends again and again before its
+        # first copy would leave so many unused numbers that `restore` stops its search among them.
+        if last is not None and self._is_unused(self._url.with_number(int(last))):
+            number = int(last)
         if last is None and (self._url.list_numbers() or has_files(self._program, self._url.with_number(number))):
             raise StoreRefused(
                 f"{self._url.shown} already has replicas of another database, and two databases must not share a URL; "
@@ -213,7 +213,7 @@ class Replicator:
         return replica
 
     def _is_unused(self, replica: ReplicaUrl) -> bool:
-        """Return whether the last run on this machine chose this number, and ended before its first copy.
+        """Return whether the last start on this machine chose this number, and ended before its first copy.
 
         The configuration next to the database names the replica of the last start, and the lock shows whether its
         Litestream is still running. A copy of the database on another machine has no configuration and must not use
@@ -221,22 +221,25 @@ class Replicator:
         """
         try:
             configuration = json.loads((self._directory / CONFIGURATION).read_text())
-            if configuration["dbs"][0]["replica"]["url"] != replica.url:
+            if not replica.configuration.items() <= configuration["dbs"][0]["replica"].items():
                 return False
             lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except (OSError, ValueError, LookupError):
+        except (OSError, ValueError, LookupError, AttributeError):
             return False
         try:
-            return try_lock(lock) and not self._has_copies(replica)
+            return try_lock(lock) and not has_files(self._program, replica)
         finally:
             os.close(lock)
 
     def _has_copies(self, replica: ReplicaUrl) -> bool:
+        """Return whether Litestream has written to a replica, or may have written to it."""
         directory = replica.directory
-        if directory is None:
+        try:
+            if directory is not None:
+                return any(entry.name != MARKER for entry in directory.iterdir())
             return has_files(self._program, replica)
-        # A directory that was removed is not used again, because only its creation reserves it.
-        return not directory.is_dir() or any(entry.name != MARKER for entry in directory.iterdir())
+        except (OSError, LitestreamFailed):
+            return True
 
     def _claim(self, replica: ReplicaUrl) -> None:
         """Create the directory of a replica on a file system. mkdir is atomic, so two coordinators never share one."""
@@ -268,7 +271,8 @@ class Replicator:
                 if has_number or self._try_to_choose_replica():
                     has_number = True
                     self._run_program()
-                    has_number = False  # the next run begins a new replica
+                    # The next run begins a new replica. A program that ends at once must not use up many numbers.
+                    has_number = self._replica is not None and not self._has_copies(self._replica)
             except (StoreError, OSError) as error:
                 self._note_error(str(error))
             except Exception as error:  # otherwise the thread would end, and the replication with it
@@ -342,7 +346,7 @@ class Replicator:
                     "path": str(self._database),
                     "meta-path": str(self._directory / "state"),
                     "monitor-interval": interval,
-                    "replica": {"url": replica.url, "sync-interval": interval},
+                    "replica": {**replica.configuration, "sync-interval": interval},
                 }
             ],
         }

@@ -196,6 +196,17 @@ def test_changes_during_a_pause_of_litestream_are_in_the_replica(
     assert restored.state.running_workflows == started
 
 
+def test_a_litestream_that_ends_at_once_uses_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicator, "FIRST_BACKOFF_S", 0.01)
+    program = tmp_path / "litestream"
+    program.write_text("#!/bin/sh\necho v0.5.17\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("CONDUCTOR_LITESTREAM", str(program))
+    with Coordinator(tmp_path / "a.db", replicate=str(tmp_path / "replica")) as coordinator:
+        until(lambda: replication(coordinator.url)["restarts"] >= 3)
+    assert places(tmp_path / "replica") == ["000001"]
+
+
 @needs_litestream
 def test_the_unit_of_a_litestream_of_its_own_begins_a_new_replica_at_each_start(tmp_path: Path) -> None:
     recipe, configuration = DEPLOY / "litestream", tmp_path / "litestream.yml"
@@ -205,7 +216,7 @@ def test_the_unit_of_a_litestream_of_its_own_begins_a_new_replica_at_each_start(
         "/var/lib/conductor": ".",
         "/etc/litestream.yml": configuration.name,
         "/usr/bin/litestream": "./litestream",
-        "s3://my-bucket/conductor": f"file://{tmp_path}/replica",
+        "url: s3://my-bucket/conductor": "type: file\n      path: ./replica",
         "%%": "%",
     }
 
