@@ -208,6 +208,15 @@ def test_a_litestream_that_ends_at_once_uses_one_place(tmp_path: Path, monkeypat
 
 
 @needs_litestream
+def test_the_directory_of_a_replica_may_have_spaces(tmp_path: Path) -> None:
+    database, replica = tmp_path / "a.db", tmp_path / "my replica"
+    with Coordinator(database, replicate=str(replica)):
+        until_replicated(database)
+    assert (replica / "000001" / "ltx").is_dir()
+    restore(f"file://{replica}", tmp_path / "b.db")
+
+
+@needs_litestream
 def test_the_unit_of_a_litestream_of_its_own_begins_a_new_replica_at_each_start(tmp_path: Path) -> None:
     recipe, configuration = DEPLOY / "litestream", tmp_path / "litestream.yml"
     # The paths are relative, because the commands of the unit do not quote spaces in absolute ones.
