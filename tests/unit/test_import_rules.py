@@ -284,7 +284,6 @@ FACES = {
     "signals": {"reader", "workflows"},
     "tasks": {"change_feed", "poll_headers", "reader", "store", "tasks", "write"},
     "views": {
-        "keys",
         "change_feed",
         "clock",
         "fast_loops",

@@ -100,13 +100,17 @@ class ApiRequest:
         """The part of the coordinator that starts workflows and acts on them."""
         return self.core.workflows
 
+    def is_admitted(self) -> bool:
+        """Return whether the key of the client is still valid. It can be revoked or expire during the request."""
+        return self.core.keys.is_current(self.identity)
+
     def write(self, change: Callable[[Tx], T], *, work: int = 1) -> Awaitable[T]:
         """Run a change in a transaction. Return its result after the commit.
 
         Raises:
             ApiError: The key of the client was revoked after the request was admitted.
         """
-        if not self.core.keys.is_current(self.identity):
+        if not self.is_admitted():
             raise ApiError(401, "the key of this request was revoked", code="EXPIRED_TOKEN", closes=True)
         return self.core.write(change, work)
 

@@ -102,8 +102,7 @@ async def view_events(request: ApiRequest) -> Answer:
         raise ApiError(503, "the coordinator has too many event streams; close other web UIs", retryable=True)
     request.on_disconnect(gone.set)
     headers = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
-    keys, identity = request.core.keys, request.identity
-    stream = feed.stream(request.header(b"last-event-id"), gone, lambda: keys.is_current(identity))
+    stream = feed.stream(request.header(b"last-event-id"), gone, request.is_admitted)
     return Answer(200, content_type=b"text/event-stream;charset=utf-8", headers=headers, stream=stream)
 
 
