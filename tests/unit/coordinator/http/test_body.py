@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 
 import pytest
 
@@ -48,6 +49,20 @@ async def test_a_body_that_has_arrived_is_read_without_a_word_to_its_connection(
     incoming.body.finish()
     assert await read(incoming) == b"abc"
     assert source.calls == []
+
+
+async def test_a_body_of_tiny_chunks_takes_no_more_memory_than_its_size() -> None:
+    incoming = request(Source())
+    part = b"ab" * 2
+    tracemalloc.start()
+    try:
+        for at in range(30_000):
+            incoming.body.feed(part[at % 2 : at % 2 + 2])  # a new object each time
+        incoming.body.finish()
+        assert await read(incoming) == b"abba" * 15_000
+        assert tracemalloc.get_traced_memory()[1] < 4 * incoming.body.size
+    finally:
+        tracemalloc.stop()
 
 
 async def test_a_large_body_waits_until_it_is_read() -> None:
