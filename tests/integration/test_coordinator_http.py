@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.coordinator import Coordinator
+from conductor.coordinator.http.connection import MAX_PIPELINED
 from conductor.protocol.wire import FEATURES_HEADER, LEASE_EXPIRES_HEADER, MAX_BODY_HEADER, VERDICT_HEADER
 from conductor.testing import FakeClock
 
@@ -293,6 +294,15 @@ class TestMistakes:
                 client.sendall(sent[start : start + step])
             answers = read_all(client)
         assert answers.count(b"HTTP/1.1 200") == 3, answers
+
+    def test_requests_that_wait_for_their_answers_are_few(self, coordinator: Coordinator) -> None:
+        """Ten thousand small requests fit into one read, and would take ten times their size."""
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(b"GET /api/version HTTP/1.1\r\nhost: localhost\r\n\r\n" * 1000)
+            answers = read_all(client)
+        assert MAX_PIPELINED <= answers.count(b"HTTP/1.1 200") < 1000
+        assert answers.count(b"HTTP/1.1 400") == 1
+        assert b"requests of this connection wait for their answers" in answers
 
     def test_connect_is_no_way_around(self, coordinator: Coordinator) -> None:
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:

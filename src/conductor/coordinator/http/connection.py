@@ -45,6 +45,9 @@ MAX_CONNECTIONS = 4096
 RESERVED_FILES = 128
 #: The smallest number of connections, whatever the limit of open files is.
 MIN_CONNECTIONS = 64
+#: The maximum number of requests that a client sends on a connection without waiting for their answers. Otherwise the
+#: bytes of one read could become ten thousand requests, and take ten times their size.
+MAX_PIPELINED = 100
 KEEP_ALIVE_S = 75.0
 #: The path of the routes that manage keys.
 KEYS_PATH = b"/api/keys"
@@ -61,6 +64,7 @@ SMALL_ANSWER_BYTES = 64 * 1024
 
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
 _STATUSES_WITHOUT_BODY = (204, 304)
+_TOO_MANY_REQUESTS = bad_request(f"more than {MAX_PIPELINED} requests of this connection wait for their answers")
 _TOO_MANY_CONNECTIONS = ApiError(503, "the coordinator has too many connections", retryable=True, closes=True)
 
 
@@ -230,7 +234,8 @@ class Connection(asyncio.Protocol):
         try:
             self._feed_parser(data)
         except httptools.HttpParserError:
-            self._reject_input(bad_request("this is not an HTTP request"))
+            is_full = len(self._pipelined) >= MAX_PIPELINED
+            self._reject_input(_TOO_MANY_REQUESTS if is_full else bad_request("this is not an HTTP request"))
             return
         if self._transport.is_closing():
             return
@@ -314,6 +319,8 @@ class Connection(asyncio.Protocol):
             parser.should_keep_alive(),
             self._peer,
         )
+        if len(self._pipelined) >= MAX_PIPELINED:
+            raise httptools.HttpParserError("too many pipelined requests")
         request = self._reading = IncomingRequest(head, self)
         self._head_bytes = self._discarded_bytes = 0
         if self._answering is None:
