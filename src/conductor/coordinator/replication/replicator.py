@@ -314,9 +314,11 @@ class Replicator:
             os.close(lock)  # the child has a copy, and holds the lock until it has ended
         assert process.stdin is not None  # noqa: S101 (a pipe)
         assert process.stderr is not None  # noqa: S101 (a pipe)
-        with process.stdin, process.stderr as lines:
+        with process.stderr as lines:
             self._read_log(lines)
         status = process.wait()
+        with self._process_lock:
+            process.stdin.close()  # `stop` may have closed it already
         self._bytes_of_earlier_runs, self._bytes = self._bytes_of_earlier_runs + self._bytes, 0
         if not self._stopping.is_set():
             self._note_error(f"Litestream ended with status {status} and is restarted")

@@ -250,6 +250,27 @@ def test_the_unit_of_a_litestream_of_its_own_begins_a_new_replica_at_each_start(
     assert len(places(tmp_path / "replica")) == 2
 
 
+@needs_litestream
+def test_a_stop_right_after_the_start_of_litestream_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pipe that tells Litestream to end is closed before the coordinator reads its messages."""
+    start_process = subprocess.Popen
+
+    def start_and_stop(*args: Any, **options: Any) -> Any:
+        process: Any = start_process(*args, **options)
+        if "stdin" in options:
+            process.stdin.close()
+        return process
+
+    monkeypatch.setattr(replicator, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(subprocess, "Popen", start_and_stop)
+    with Coordinator(tmp_path / "a.db", replicate=str(tmp_path / "replica")) as coordinator:
+        until(lambda: replication(coordinator.url)["restarts"] >= 2)
+    assert "Litestream ended with status" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
 async def test_concurrent_callers_share_one_reading_of_the_state(tmp_path: Path) -> None:
     """A Litestream that hangs must not hold a thread for each request to `/health`."""
     go_on, readings = threading.Event(), []
