@@ -241,8 +241,10 @@ def test_the_unit_of_a_litestream_of_its_own_begins_a_new_replica_at_each_start(
             started = start(coordinator.url)
             subprocess.run(prepare, check=True, cwd=tmp_path)
             with subprocess.Popen(run, cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as program:
-                until(lambda: len(list(tmp_path.glob("replica/*/ltx/0/*.ltx"))) >= count)  # noqa: B023 - called here
-                program.kill()
+                try:
+                    until(lambda: len(list(tmp_path.glob("replica/*/ltx/0/*.ltx"))) >= count)  # noqa: B023 - called here
+                finally:
+                    program.kill()
             newest = max((tmp_path / "replica").iterdir())
             restored = restore(str(newest), tmp_path / f"{count}.db")
             assert restored.state.running_workflows == count, started
