@@ -32,7 +32,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_SERVER = "http://127.0.0.1:8080/api"
 #: A JSON object as an argument of a shell.
 JSON_EXAMPLE = """'{"name": "Ada", "count": 2}'"""
-#: What to do if no server answers.
+#: The advice in errors about a server that does not answer.
 START_A_SERVER = "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL or --url"
 #: The other distribution that is imported as `conductor`.
 OTHER_PACKAGE = "conductor-python"

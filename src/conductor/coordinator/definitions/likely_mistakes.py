@@ -1,6 +1,6 @@
 """Parts of a valid definition that are probably mistakes. Conductor accepts them, so they only cause warnings.
 
-Each check is silent when in doubt, because nobody reads a warning that is often wrong.
+Each check is silent when in doubt, because users ignore warnings that are often wrong.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A thread supervises the program and starts it again if it ends. The program ends
 
 Each run of the program begins a new replica. While the program does not run, SQLite may begin its write-ahead log
 again. Litestream 0.5 does not always notice that: it then continues the old replica without the pages that it missed,
-and nobody can restore it.
+and that replica cannot be restored.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Replicator:
         last = self._store.call(lambda tx: tx.first(REPLICA_PLACE, self._url.digest))
         number = int(last or 0) + 1
         # Use the last number again if it has no replica. Otherwise a coordinator that ends again and again before its
-        # first copy would leave so many unused numbers that `restore` stops its search among them.
+        # first copy would leave a long gap of unused numbers, in which `restore` stops its search.
         if last is not None and self._is_unused(self._url.with_number(int(last))):
             number = int(last)
         if last is None and (self._url.list_numbers() or has_files(self._program, self._url.with_number(number))):

@@ -73,7 +73,7 @@ class DatabaseFile:
             has_log = Path(f"{database}-wal").exists()
             self.db = _open(database)
             self.secret = _secret(self.db)
-            #: One epoch for each start of a coordinator on this file, the present one last; see `ids.py`.
+            #: The epochs of this file: one for each start of a coordinator, the present one last. See `ids.py`.
             self.epochs = _begin_epoch(self.db)
             _begin_use(self.db, database, has_log=has_log)
         except sqlite3.Error as error:

@@ -168,7 +168,7 @@ class TaskQueue:
             tx.run(FORGET_RATE_STARTS, known.pk, tx.now_ms - known.rate_window_ms)
             free_starts = known.rate_limit - (tx.first(RATE_STARTS, known.pk) or 0)
             if free_starts <= 0:
-                # Wake the timer when so many starts are older than the rate window that another task may start.
+                # Wake the timer when enough starts have left the rate window for another task to start.
                 oldest = tx.first(RATE_START_AT, known.pk, -free_starts)
                 tx.notes.add_wake((oldest or tx.now_ms) + known.rate_window_ms)
             free = min(free, free_starts)
