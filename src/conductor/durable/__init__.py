@@ -21,6 +21,8 @@ The modules in reading order:
 
 - `sync`: the same functions, typed for a `def`.
 - `run`: one attempt of a task. It decides which steps run or replay, and when the task is suspended.
+- `replay_order`: the order in which a replay returns recorded steps. `effects`: executes operations, for both kinds of
+  functions.
 - `fingerprint`: a text that identifies a call, equal in every process. `values`: results and exceptions as JSON.
 - `errors`: the errors of steps.
 """
@@ -36,6 +38,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
+from conductor.durable.effects import Call, Effects, Options, drive, drive_sync, is_inside_step
 from conductor.durable.errors import (
     CallFailed,
     DurableError,
@@ -44,7 +47,7 @@ from conductor.durable.errors import (
     StepTooLarge,
 )
 from conductor.durable.fingerprint import digest
-from conductor.durable.run import Call, Effects, Options, current_run, drive, drive_sync, is_inside_step, make_wait_ms
+from conductor.durable.run import current_run, make_wait_ms
 from conductor.durable.values import encode_result
 from conductor.protocol.steps import MAX_STEP_BYTES, Step, StepKind, StepState
 
@@ -307,7 +310,7 @@ def _perform(run: DurableRun | None, effects: Effects, label: str) -> Coroutine[
         raise DurableError("durable steps run on the event loop of the worker, or on the thread of a def worker")
     if run is not None:
         run.note_call(effects, label)
-    operation: Any = drive(effects, run)
+    operation: Any = drive(effects) if run is None else run.perform(effects)
     operation.__qualname__ = f"durable.{label}"
     awaitable: Coroutine[Any, Any, Any] = operation
     return awaitable

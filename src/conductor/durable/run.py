@@ -1,9 +1,7 @@
 """Runs one attempt of a task with durable steps: decides which steps run again and when the task is suspended.
 
-The operations `step`, `wait` and `version` are generators of effects (`Call`, `Do`). `drive` executes the effects on
-the event loop, and `drive_sync` on the thread of a `def`, so that no rule exists twice.
-
-On a replay, steps return in the order in which they had ended, and new steps begin afterwards (`_take_turn`).
+The operations `step`, `wait` and `version` are generators of effects, which `effects.drive` and `effects.drive_sync`
+execute. On a replay, `ReplayOrder` decides which operation continues next.
 
 A waiting branch does not suspend the task while another branch runs a step. If every branch waits, all waits raise
 `Suspended`, which ends the function. The executor then returns the task to the server.
@@ -13,23 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
-import itertools
 import math
-import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
-from contextvars import ContextVar
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from conductor.client.context.task_context import CURRENT_CONTEXT, TaskCancelled, TaskContext
-from conductor.client.worker.exception import NonRetryableException
-from conductor.client.worker.parameters import is_coroutine_function
-from conductor.durable.errors import DurableError, ReplayMismatch, StepFailed, StepTooLarge, Suspended
-from conductor.durable.fingerprint import digest, get_function_name, make_fingerprint
-from conductor.durable.values import decode_result, encode_error, encode_result, make_error
+from conductor.durable.effects import Call, CallOnThread, Do, Effects, Options, call_with_retries, drive, is_inside_step
+from conductor.durable.errors import DurableError, ReplayMismatch, StepTooLarge, Suspended
+from conductor.durable.fingerprint import get_function_name, make_fingerprint
+from conductor.durable.replay_order import Activity, ReplayOrder, set_done
+from conductor.durable.values import decode_result, encode_error, encode_result, is_cancelled, make_error
 from conductor.protocol.steps import (
     CANCELLED_PREFIX,
     MAX_STEP_BYTES,
@@ -41,19 +35,9 @@ from conductor.protocol.steps import (
     StepState,
 )
 
-#: A task is suspended only after the event loop has run this many rounds without a change, so that a branch that was
-#: just resumed can begin its next step. Each nested `gather` takes two rounds to return to its caller.
-SETTLE_ROUNDS = 50
-
 #: On a replay, a step that its program had cancelled waits for its cancellation as long as in the first attempt, and
 #: up to this many seconds longer.
 MAX_CANCELLATION_DELAY_S = 60.0
-
-#: The recorded type of the exception of a step that its program has cancelled.
-_CANCELLED = f"{asyncio.CancelledError.__module__}:{asyncio.CancelledError.__qualname__}"
-
-#: Whether the caller is inside a step. A step inside another step is not recorded on its own.
-_inside_step: ContextVar[bool] = ContextVar("conductor_inside_step", default=False)
 
 
 class StepStore(Protocol):
@@ -93,39 +77,6 @@ class StepStore(Protocol):
         """Remove the steps, because the task has ended."""
 
 
-class Options(NamedTuple):
-    """The options of a step."""
-
-    name: str | None = None
-    retries: int = 0
-    retry_delay_s: float = 1.0
-    timeout_s: float | None = None
-
-
-class Call(NamedTuple):
-    """An effect: call a function of the user.
-
-    `step` is the key of the step; empty outside a task, where the function may raise any exception.
-    """
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    timeout_s: float | None
-    step: str = ""
-
-
-class Do(NamedTuple):
-    """An effect: `drive` or `drive_sync` calls `work` and awaits the result on the workers' event loop."""
-
-    work: Callable[[], Awaitable[Any]]
-
-
-Effects: TypeAlias = Generator[Call | Do, Any, Any]
-#: Calls a function with an argument on a thread, in the context of the caller, such as `asyncio.to_thread`.
-CallOnThread: TypeAlias = Callable[[Callable[[Call], Any], Call], Awaitable[Any]]
-
-
 class _Wait(NamedTuple):
     step: Step
     future: asyncio.Future[None]
@@ -146,20 +97,14 @@ class DurableRun:
         self._store = store
         self.loop = loop
         self.call_on_thread = call_on_thread
-        self._lock = threading.RLock()
+        self._activity = Activity(loop)
+        self._lock = self._activity.lock
+        self._order = ReplayOrder(self._activity)
         self._loading: asyncio.Task[None] | None = None
         self._loaded_at_s = 0.0
         #: The recorded steps, and the keys of those that the program has not reached in this attempt.
         self._recorded: dict[StepKey, Step] | None = None
         self._unused: set[StepKey] = set()
-        #: A replay returns recorded steps in the order in which they had ended: their places in this order, the places
-        #: of new steps, the place whose turn it is, and the branches that wait for their turns.
-        self._is_replaying = False
-        self._places: dict[StepKey, int] = {}
-        self._new_places = itertools.count()
-        self._place = 0
-        self._turns: dict[int, asyncio.Future[None]] = {}
-        self._is_watching = False
         self._numbers: dict[str, int] = {}
         #: The operations whose coroutines the program has not awaited, with their names. Only the event loop uses it.
         self._not_begun: dict[Effects, str] = {}
@@ -174,9 +119,6 @@ class DurableRun:
         #: `_new_waits` are not recorded yet. `_waits` are all open waits.
         self._new_waits: list[Step] = []
         self._waits: dict[StepKey, _Wait] = {}
-        #: The number of operations in progress that are not waits.
-        self._active = 0
-        self._changes = 0
         self._is_settling = False
         self.is_suspended = False
         #: Whether a test has ended the attempt as if its process had died.
@@ -211,13 +153,13 @@ class DurableRun:
                 cancellation = known if is_cancelled(known) else self._find_cancellation(key)
                 if cancellation is not None:
                     yield Do(functools.partial(self._wait_for_cancellation, cancellation))
-                if self._is_replaying and not self._take_free_turn(key):
-                    yield Do(functools.partial(self._take_turn, key))
+                if self._order.is_replaying and not self._order.take_free_turn(key):
+                    yield Do(functools.partial(self._order.take_turn, key))
                 if known.state is StepState.FAILED:
                     raise self._note_error(key, make_error(known))
                 return decode_result(known.result_json, function, known.key)
-            if self._is_replaying:
-                yield Do(functools.partial(self._take_turn, key))
+            if self._order.is_replaying:
+                yield Do(functools.partial(self._order.take_turn, key))
             while self._has_unrecorded():
                 yield Do(self._flush)
             self._check_open()
@@ -225,7 +167,7 @@ class DurableRun:
             new = Step(name=name, number=key[1], fingerprint=fingerprint, started_at=_now_ms())
             call = Call(function, args, kwargs, options.timeout_s, new.key)
             try:
-                value = yield from _call_with_retries(call, options)
+                value = yield from call_with_retries(call, options)
                 encoded = encode_result(value, new.key)
                 if len(encoded) > MAX_STEP_BYTES:
                     raise StepTooLarge(
@@ -264,8 +206,8 @@ class DurableRun:
             if cancellation is not None:
                 yield Do(functools.partial(self._wait_for_cancellation, cancellation))
             has_turn = known is None or known.state is not StepState.WAITING
-            if self._is_replaying and has_turn and not self._take_free_turn(key):
-                yield Do(functools.partial(self._take_turn, key))
+            if self._order.is_replaying and has_turn and not self._order.take_free_turn(key):
+                yield Do(functools.partial(self._order.take_turn, key))
             self._check_open()
             if known is None:
                 with self._lock:
@@ -289,8 +231,8 @@ class DurableRun:
         if self._recorded is None:
             yield Do(self._load)
         name = f"version {change}"
-        if self._is_replaying and (name, self._numbers.get(name, 0) + 1) not in self._unused:
-            yield Do(functools.partial(self._take_turn, (name, 0)))
+        if self._order.is_replaying and (name, self._numbers.get(name, 0) + 1) not in self._unused:
+            yield Do(functools.partial(self._order.take_turn, (name, 0)))
         with self._lock:
             is_new = not self._unused
         return (yield from self.step(lambda: is_new, (), {}, Options(name), ""))
@@ -312,8 +254,7 @@ class DurableRun:
                 )
             self._running.add(name)
             number = self._numbers[name] = self._numbers.get(name, 0) + 1
-            self._active += 1
-            self._changes += 1
+            self._activity.begin()
             return name, number
 
     def _check_open(self) -> None:
@@ -324,8 +265,7 @@ class DurableRun:
     def _leave(self, key: StepKey) -> None:
         with self._lock:
             self._running.discard(key[0])
-            self._active -= 1
-            self._changes += 1
+            self._activity.end()
             has_waits = bool(self._waits)
         if has_waits:
             self._call_on_loop(self._settle_soon)
@@ -405,73 +345,7 @@ class DurableRun:
         with self._lock:
             self._recorded = {(step.name, step.number): step for step in steps}
             self._unused = set(self._recorded)
-        order = sorted((step for step in steps if self._has_turn(step)), key=_get_end)
-        self._places = {(step.name, step.number): place for place, step in enumerate(order)}
-        self._new_places = itertools.count(len(order))
-        self._is_replaying = bool(steps)
-
-    def _has_turn(self, step: Step) -> bool:
-        """Return whether a recorded step has ended, and was not cancelled by the program."""
-        key = CANCELLED_PREFIX + step.name, step.number
-        return step.state is not StepState.WAITING and not is_cancelled(step) and key not in (self._recorded or {})
-
-    def _take_free_turn(self, key: StepKey) -> bool:
-        """Take the turn of a recorded step at once. Return False if another step comes first, or if a branch waits."""
-        with self._lock:
-            if self._turns or self._places.get(key) != self._place or self._has_failed(key):
-                return False
-            self._place += 1
-            return True
-
-    def _has_failed(self, key: StepKey) -> bool:
-        return (self._recorded or {})[key].state is StepState.FAILED
-
-    async def _take_turn(self, key: StepKey) -> None:
-        """On a replay, wait until the steps that had ended before this one have been replayed.
-
-        A new step waits for all recorded steps. So branches meet in the same order as before. For example, the recorded
-        failure of one branch cancels another branch at the same step.
-        """
-        known = self._places.get(key)
-        place = next(self._new_places) if known is None else known
-        if known is None or place > self._place:
-            turn = self._turns[place] = self.loop.create_future()
-            if not self._is_watching:
-                self._is_watching = True
-                self.loop.call_soon(self._watch_turns, SETTLE_ROUNDS, self._changes)
-            with self._lock:
-                self._active += 1
-            try:
-                await turn
-            finally:
-                del self._turns[place]
-                with self._lock:
-                    self._active -= 1
-        # After a failure, `_watch_turns` gives the next turn when the other branches have reacted to the failure.
-        if known is not None and not self._has_failed(key):
-            with self._lock:
-                self._place = max(self._place, place + 1)
-            if (next_turn := self._turns.get(self._place)) is not None:
-                _set_done(next_turn)
-
-    def _watch_turns(self, rounds: int, changes: int) -> None:
-        """If nothing has changed for `SETTLE_ROUNDS` rounds of the loop, give the turn to the next branch."""
-        with self._lock:
-            if changes != self._changes:
-                rounds, changes = SETTLE_ROUNDS, self._changes
-        if rounds:
-            self.loop.call_soon(self._watch_turns, rounds - 1, changes)
-            return
-        waiting = [place for place, turn in self._turns.items() if not turn.done()]
-        with self._lock:
-            self._place = min(waiting, default=len(self._places))
-            self._is_watching = self._is_replaying = self._place < len(self._places)
-        if self._is_replaying:
-            _set_done(self._turns[self._place])
-            self.loop.call_soon(self._watch_turns, SETTLE_ROUNDS, self._changes)
-        else:
-            for turn in self._turns.values():
-                _set_done(turn)
+        self._order.begin(steps)
 
     async def _record(self, step: Step) -> None:
         if on_record is not None:
@@ -490,10 +364,7 @@ class DurableRun:
         with self._lock:
             self.is_suspended = self.is_killed = True
             self._failures, self._new_waits = [], []
-            waits = list(self._waits.values())
-        for wait in waits:
-            if not wait.future.done():
-                wait.future.set_exception(Suspended())
+            self._end_waits(Suspended)
         raise Suspended
 
     async def _flush(self) -> None:
@@ -547,7 +418,7 @@ class DurableRun:
         if step.kind is StepKind.SLEEP and step.wait_ms is not None:
             # `wait_ms` of a recorded sleep is its remaining time, so the clocks of worker and server need not agree.
             begin_s = self._loaded_at_s if key in (self._recorded or {}) else loop.time()
-            timer = loop.call_at(begin_s + step.wait_ms / 1000, _set_done, future)
+            timer = loop.call_at(begin_s + step.wait_ms / 1000, set_done, future)
         elif step.kind is StepKind.STEP:
             # The step was cancelled in an earlier attempt. Wait until the program cancels it again.
             ran_s = max(0, (step.ended_at or 0) - (step.started_at or 0)) / 1000
@@ -556,8 +427,7 @@ class DurableRun:
             )
         with self._lock:
             self._waits[key] = _Wait(step, future, timer)
-            self._active -= 1
-            self._changes += 1
+            self._activity.end()
         self._settle_soon()
         try:
             await future
@@ -566,37 +436,33 @@ class DurableRun:
                 timer.cancel()
             with self._lock:
                 self._waits.pop(key, None)
-                self._active += 1
-                self._changes += 1
+                self._activity.begin()
 
     def _settle_soon(self) -> None:
         if not self._is_settling:
             self._is_settling = True
-            self.loop.call_soon(self._settle, SETTLE_ROUNDS, self._changes)
+            self._activity.call_when_settled(self._suspend_if_all_wait)
 
-    def _settle(self, rounds: int, changes: int) -> None:
-        """Suspend the task if all branches wait and nothing has changed for `SETTLE_ROUNDS` rounds of the loop."""
-        with self._lock:
-            if changes != self._changes:
-                rounds, changes = SETTLE_ROUNDS, self._changes
-            if rounds:
-                self.loop.call_soon(self._settle, rounds - 1, changes)
-                return
-            self._is_settling = False
-            waits = [wait for wait in self._waits.values() if wait.step.kind is not StepKind.STEP]
-            if self._is_closed:
-                return
-            if self._active or not waits:
-                if self._new_waits:  # another branch runs: record the waits now, because they begin now
-                    self._spawn_flush()
-                return
-            if all(wait.future.done() for wait in waits):
-                return
-            self.is_suspended = True
-            waits = list(self._waits.values())
-        for wait in waits:
+    def _suspend_if_all_wait(self) -> None:
+        """Suspend the task if all branches wait. Runs with the lock."""
+        self._is_settling = False
+        waits = [wait for wait in self._waits.values() if wait.step.kind is not StepKind.STEP]
+        if self._is_closed:
+            return
+        if self._activity.operations or not waits:
+            if self._new_waits:  # another branch runs: record the waits now, because they begin now
+                self._spawn_flush()
+            return
+        if all(wait.future.done() for wait in waits):
+            return
+        self.is_suspended = True
+        self._end_waits(Suspended)
+
+    def _end_waits(self, error: BaseException | type[Suspended]) -> None:
+        """Raise an error in every open wait."""
+        for wait in list(self._waits.values()):
             if not wait.future.done():
-                wait.future.set_exception(Suspended())
+                wait.future.set_exception(error)
 
     def _spawn_flush(self) -> None:
         flushing = asyncio.ensure_future(self._flush())
@@ -606,9 +472,7 @@ class DurableRun:
         """If the new waits could not be recorded, raise the error in every open wait."""
         error = None if flushing.cancelled() else flushing.exception()
         if error is not None:
-            for wait in list(self._waits.values()):
-                if not wait.future.done():
-                    wait.future.set_exception(error)
+            self._end_waits(error)
 
     def _call_on_loop(self, call: Callable[[], None]) -> None:
         try:
@@ -622,10 +486,7 @@ class DurableRun:
         """End the attempt: branches that are still running can neither run nor record further steps."""
         with self._lock:
             self._is_closed = True
-            waits = list(self._waits.values())
-        for wait in waits:
-            if not wait.future.done():
-                wait.future.set_exception(Suspended())
+            self._end_waits(Suspended)
 
     async def suspend(self) -> tuple[list[Step], int]:
         """Return the steps that the report of the suspended task records, and the seconds until its next delivery."""
@@ -659,9 +520,10 @@ class DurableRun:
         """Note that the program has called an operation, which begins when the program awaits it."""
         self._not_begun[effects] = label
 
-    def note_begin(self, effects: Effects) -> None:
-        """Note that an operation has begun."""
+    async def perform(self, effects: Effects) -> Any:
+        """Execute a noted operation on the event loop."""
         del self._not_begun[effects]
+        return await drive(effects, self.call_on_thread)
 
     def list_not_begun(self) -> list[str]:
         """Return the operations that the program has called and not awaited."""
@@ -671,23 +533,6 @@ class DurableRun:
         """Return the recorded steps that the program has not reached."""
         with self._lock:
             return [step.key for key, step in (self._recorded or {}).items() if key in self._unused]
-
-
-def _call_with_retries(call: Call, options: Options) -> Effects:
-    for left in range(options.retries, -1, -1):
-        try:
-            return (yield call)
-        except (TaskCancelled, NonRetryableException):
-            raise
-        except Exception:
-            if not left:
-                raise
-        yield Do(functools.partial(asyncio.sleep, options.retry_delay_s))
-
-
-def _get_end(step: Step) -> int:
-    """Return when a step had ended. The end of a sleep may be recorded later."""
-    return min((at for at in (step.ended_at, step.due_at) if at is not None), default=0)
 
 
 def _list_causes(error: BaseException | None) -> Generator[int, None, None]:
@@ -704,11 +549,6 @@ def _list_causes(error: BaseException | None) -> Generator[int, None, None]:
             pending += one.exceptions
 
 
-def is_cancelled(step: Step) -> bool:
-    """Return whether the program had cancelled a step, for example because another branch of a TaskGroup had failed."""
-    return step.error is not None and step.error.type == _CANCELLED
-
-
 def _set_not_cancelled(future: asyncio.Future[None], key: str) -> None:
     if not future.done():
         future.set_exception(
@@ -717,11 +557,6 @@ def _set_not_cancelled(future: asyncio.Future[None], key: str) -> None:
                 "it. Cancel a step only because of recorded steps and waits; limit its duration with timeout_s="
             )
         )
-
-
-def _set_done(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _now_ms() -> int:
@@ -746,121 +581,6 @@ def make_wait_ms(seconds: float, what: str) -> int:
     return math.ceil(seconds * 1000)
 
 
-# -- executing effects ------------------------------------------------------------------------------------------------
-
-
-async def drive(effects: Effects, run: DurableRun | None) -> Any:
-    """Execute the effects of an operation on the event loop. A `def` of the user runs on a thread."""
-    call_on_thread: CallOnThread = asyncio.to_thread
-    if run is not None:
-        run.note_begin(effects)
-        call_on_thread = run.call_on_thread
-    send: Callable[[Any], Call | Do] = effects.send
-    value: Any = None
-    while True:
-        try:
-            effect = send(value)
-        except StopIteration as end:
-            return end.value
-        try:
-            value = await (_call(effect, call_on_thread) if isinstance(effect, Call) else effect.work())
-            send = effects.send
-        except BaseException as error:
-            value, send = error, effects.throw
-
-
-async def _call(call: Call, call_on_thread: CallOnThread) -> Any:
-    token = _inside_step.set(True)
-    try:
-        async with asyncio.timeout(call.timeout_s):
-            if is_coroutine_function(call.function):
-                return await _await_call(call, call.function(*call.args, **call.kwargs))
-            value = await call_on_thread(_call_function, call)
-            return await _await_call(call, value) if inspect.isawaitable(value) else value
-    finally:
-        _inside_step.reset(token)
-
-
-async def _await_call(call: Call, awaitable: Awaitable[Any]) -> Any:
-    task = asyncio.current_task()
-    try:
-        return await awaitable
-    except Exception:
-        raise
-    except BaseException as error:
-        if not call.step or _is_from_outside(error, task):
-            raise
-        raise _make_step_failed(call, error) from error
-
-
-def _is_from_outside(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
-    """Return whether an error was thrown into a coroutine, because its task is cancelled or the event loop ends."""
-    if isinstance(error, asyncio.CancelledError):
-        return task is None or task.cancelling() > 0
-    if isinstance(error, GeneratorExit):
-        try:
-            return asyncio.current_task() is not task
-        except RuntimeError:  # no loop is running any more
-            return True
-    return False
-
-
-def _make_step_failed(call: Call, error: BaseException) -> StepFailed:
-    """Return a `StepFailed` for an error such as SystemExit, which would end the event loop of the worker."""
-    described = encode_error(error)
-    return StepFailed(call.step, described.type, described.message)
-
-
-def drive_sync(effects: Effects, loop: asyncio.AbstractEventLoop | None) -> Any:
-    """Execute the effects of an operation on the thread of a `def`. Without a loop, only `Call` effects work."""
-    send: Callable[[Any], Call | Do] = effects.send
-    value: Any = None
-    while True:
-        try:
-            effect = send(value)
-        except StopIteration as end:
-            return end.value
-        try:
-            if isinstance(effect, Call):
-                value = _call_sync(effect)
-            else:
-                assert loop is not None  # noqa: S101
-                value = asyncio.run_coroutine_threadsafe(_await(effect.work), loop).result()
-            send = effects.send
-        except BaseException as error:
-            value, send = error, effects.throw
-
-
-async def _await(work: Callable[[], Awaitable[Any]]) -> Any:
-    return await work()
-
-
-def _call_sync(call: Call) -> Any:
-    if call.timeout_s is not None:
-        raise DurableError("timeout_s needs an async def worker, because a thread cannot be interrupted")
-    token = _inside_step.set(True)
-    try:
-        value = _call_function(call)
-        return asyncio.run(_await_call(call, value)) if inspect.isawaitable(value) else value
-    finally:
-        _inside_step.reset(token)
-
-
-def _call_function(call: Call) -> Any:
-    try:
-        return call.function(*call.args, **call.kwargs)
-    except StopIteration as error:
-        # A future cannot hold a StopIteration, so the task would wait forever. Raise a RuntimeError instead, as
-        # coroutines do.
-        raise RuntimeError("the function of a step raised StopIteration") from error
-    except Exception:
-        raise
-    except BaseException as error:
-        if not call.step:
-            raise
-        raise _make_step_failed(call, error) from error
-
-
 # -- the run of the current task --------------------------------------------------------------------------------------
 
 
@@ -871,7 +591,7 @@ def current_run() -> DurableRun | None:
         DurableError: Steps cannot be stored where the task runs.
     """
     context = CURRENT_CONTEXT.get()
-    if context is None or _inside_step.get():
+    if context is None or is_inside_step():
         return None
     run: DurableRun | None = context.durable
     if run is None:
@@ -883,13 +603,3 @@ def current_run() -> DurableRun | None:
             return None
         run = context.durable = DurableRun(context, *context.open_steps())
     return run
-
-
-def is_inside_step() -> bool:
-    """Return whether the caller is inside a step."""
-    return _inside_step.get()
-
-
-def digest_input(value: object) -> str:
-    """Return the fingerprint of the input of a workflow."""
-    return digest(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,9 @@ from conductor.protocol.steps import Step, StepError, StepKind, raw_bytes
 #: Limits of a recorded exception: a longer message is cut, and larger arguments or attributes are not stored.
 MAX_MESSAGE_CHARS = 10_000
 MAX_DETAIL_BYTES = 64 * 1024
+
+#: The recorded type of the exception of a step that its program has cancelled.
+_CANCELLED = f"{asyncio.CancelledError.__module__}:{asyncio.CancelledError.__qualname__}"
 
 _decode = msgspec.json.decode
 
@@ -126,3 +130,8 @@ def _find_class(name: str) -> type[Exception] | None:
     for part in path.split("."):
         found = getattr(found, part, None)
     return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+def is_cancelled(step: Step) -> bool:
+    """Return whether the program had cancelled a step, for example because another branch of a TaskGroup had failed."""
+    return step.error is not None and step.error.type == _CANCELLED
