@@ -65,14 +65,14 @@ class ReplayOrder:
         self._activity = activity
         #: Whether recorded steps are left whose turn has not come.
         self.is_replaying = False
-        #: The place of each recorded step in the order, and the places of new steps.
+        #: The place of each recorded step in the order, and the places of new steps, which follow.
         self._places: dict[StepKey, int] = {}
         self._new_places = itertools.count()
-        #: The place whose turn it is.
+        #: The place whose turn it is, and the branches that wait for their turns, by place.
         self._place = 0
-        #: The branches that wait for their turns, by their places.
         self._turns: dict[int, asyncio.Future[None]] = {}
         self._failed: set[StepKey] = set()
+        #: Whether `_give_next_turn` is scheduled.
         self._is_watching = False
 
     def begin(self, steps: list[Step]) -> None:
