@@ -68,8 +68,8 @@ class _Steps(JournalCallableOperationBackend[StepOptions]):
         cache_key: tuple[object, ...],  # noqa: ARG002
         config: StepOptions,
     ) -> object:
-        # The step's function takes no arguments, so a replay compares only the name. The messages of a request contain
-        # times of this attempt, and would differ.
+        # The function has no arguments, so that a replay compares only the name of the step. Messages as arguments
+        # would differ in every attempt, because they contain timestamps.
         async def agent_operation() -> Any:
             return await body()
 

@@ -48,7 +48,11 @@ async def open_client(configuration: Configuration) -> AsyncIterator[AsyncApiCli
 
 
 async def identify_server(configuration: Configuration) -> ServerKind:
-    """Poll an unused task type, as a worker would. Raise ConductorError if the server or the key cannot be used."""
+    """Return the kind and version of a server. The answer to a poll of an unused task type shows the kind.
+
+    Raises:
+        ConductorError: The server cannot be reached, or rejects the key.
+    """
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.client.http.async_api_client import AsyncApiClient
 

@@ -178,7 +178,7 @@ def _apply_to_each(
     except UserError as error:
         if results and as_json:
             print_json(results)
-        raise UserError(f"{error} ({len(results)} of {len(workflow_ids)} were answered before)") from None
+        raise UserError(f"{error} (the server had answered {len(results)} of {len(workflow_ids)} calls)") from None
     if as_json:
         print_json(results)
     return status

@@ -46,7 +46,7 @@ class MemorySteps:
         self._ends = itertools.count(1)
 
     def check_held(self) -> None:
-        """Return: no task is ever lost."""
+        """Do nothing, because a replay has no lease to lose."""
 
     def refuse(self, _step: Step) -> str | None:
         """Return None, because every kind of step can wait."""

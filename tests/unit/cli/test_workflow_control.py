@@ -114,4 +114,4 @@ def test_a_refusal_is_status_1_and_an_unknown_workflow_2(client: Client, act: Ac
 def test_a_server_that_is_away(cli: Any) -> None:
     ran = cli("workflow", "pause", "x", "--url", "http://127.0.0.1:1", "--json")
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert "0 of 1 were answered before" in ran.err
+    assert "the server had answered 0 of 1 calls" in ran.err

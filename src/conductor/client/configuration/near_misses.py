@@ -55,9 +55,9 @@ def describe_unknown_variables(
 
 
 def _find_replacements(rows: Iterable[Option], names: Iterable[str]) -> Mapping[str, str]:
-    """Map variables that would set a process option for one worker to the variable for the whole process.
+    """Return the variable that was probably meant, for each variable that names a process option and a worker.
 
-    A process option has no variable for a single worker, so the variable of the whole process was probably meant.
+    A process option is not set per worker: the variable that was meant sets the option for the whole process.
     """
     return {
         variable: f"CONDUCTOR_WORKER_{row.name.upper()}"

@@ -217,7 +217,7 @@ class Record:
         return read_windows(self.payload)
 
     def text(self) -> str:
-        """Return the value of a TEXT."""
+        """Return the value of a metric of the kind TEXT."""
         return read_text(self.payload)
 
 

@@ -87,7 +87,8 @@ class PlainSchema:
         for node in list(self._plain.values()):
             names = node.get("patternProperties")
             for name in names if isinstance(names, dict) else ():
-                if not is_linear(name):  # a backtracking pattern that is given up would count as not matching
+                # If a backtracking match were given up, the property would count as not matching, and not be checked.
+                if not is_linear(name):
                     raise SchemaRejected(
                         f"'{cut(name)}' of patternProperties is not a valid pattern, or has look-ahead or look-behind"
                     )

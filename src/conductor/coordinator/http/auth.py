@@ -102,5 +102,7 @@ class _Failures:
         self._times.append(now)
         self._unlogged += 1
         if self._logged_at is None or now - self._logged_at >= FAILURES_WITHIN_S:
-            logger.warning("Token request rejected, unknown key or wrong secret: since_last_log=%d", self._unlogged)
+            logger.warning(
+                "Token request rejected, unknown key or wrong secret: rejected_since_last_log=%d", self._unlogged
+            )
             self._unlogged, self._logged_at = 0, now

@@ -184,7 +184,8 @@ def _copy(copy: Path, target: Path, timestamp_ms: int | None) -> str:
     if Path(f"{copy}-wal").exists() and Path(f"{copy}-wal").stat().st_size:
         raise StoreRefused(f"{copy} has a -wal file, so it is a database and not a copy; copy it with 'backup' first")
     with copy.open("rb") as source:
-        # Some network file systems lock only files that are open for writing, and no coordinator serves those.
+        # Some network file systems raise an OSError, because they lock only files that are open for writing. No
+        # coordinator has its database on such a file system, so the copy is not in use.
         with contextlib.suppress(OSError):
             if not try_lock(source.fileno()):
                 raise StoreRefused(

@@ -50,7 +50,7 @@ class Retention:
         self._ended.set()
 
     async def run(self) -> None:
-        """Run until cancelled. Sleep until a workflow ends or the oldest finished workflow is too old."""
+        """Until cancelled, sweep when a workflow has ended and when the oldest finished workflow becomes too old."""
         while True:
             next_s = await self.sweep()
             await self._clock.wait(self._ended, next_s)

@@ -1,7 +1,7 @@
 """Caches the rows of running workflows, so that the writer does not read rows back that it has just written.
 
-The rows in SQLite are authoritative. Every entry can be dropped at any moment, and is then read again from its rows. A
-savepoint or transaction that fails drops all entries that it touched. Only the writer thread uses the cache.
+The rows in SQLite are authoritative. Every entry can be dropped at any moment, and is then read again from its rows. If
+a savepoint or a transaction fails, the cache drops the workflows that were changed. Only the writer thread uses it.
 
 There is one way to change a row: `CachedWorkflow.update` and `CachedWorkflow.update_task` set columns in memory and
 record which values have changed. `RowCache.write` turns the recorded changes into statements. It runs before each

@@ -69,7 +69,7 @@ def is_fault_of_file(error: Exception) -> bool:
 
 
 class Store:
-    """The file, its lock and its writer thread."""
+    """The database file, its lock and its writer thread."""
 
     def __init__(
         self, database: str | os.PathLike[str], *, clock: Clock = SYSTEM_CLOCK, disk_reserve_bytes: int | None = None

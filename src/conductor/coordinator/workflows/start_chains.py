@@ -54,7 +54,7 @@ class Chains:
         return first
 
     def add(self, first: int, workflow: int) -> None:
-        """Add a workflow to a family."""
+        """Add a workflow to the family that began with the workflow `first`. Forget the oldest entries if necessary."""
         self._first[workflow] = first
         self._sizes[first] = self._sizes.get(first, 0) + 1
         for kept in (self._first, self._sizes):

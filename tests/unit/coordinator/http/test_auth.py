@@ -99,10 +99,10 @@ async def test_wrong_secrets_are_logged_once_per_minute(
     for _ in range(4):
         await refused(door)
     assert [record.getMessage() for record in caplog.records] == [
-        "Token request rejected, unknown key or wrong secret: since_last_log=1"
+        "Token request rejected, unknown key or wrong secret: rejected_since_last_log=1"
     ]
     clock.advance(61)
     await refused(door)
-    assert "since_last_log=4" in caplog.records[-1].getMessage()
+    assert "rejected_since_last_log=4" in caplog.records[-1].getMessage()
     assert len(caplog.records) == 2
     assert "wrong" not in caplog.text.replace("wrong secret", "")

@@ -66,7 +66,7 @@ class UnionConverter(Converter):
                 return reader(value)
             except InputError as error:
                 errors.append(error)
-        # Report the error deepest inside the value, because it probably comes from the member that the caller intended.
+        # Report the error deepest inside the value: probably the value was meant for the union member that raised it.
         deepest = max(errors, key=lambda error: (not error.is_other_type, error.depth))
         raise deepest if deepest.path else self.make_error(value)
 

@@ -92,7 +92,8 @@ async def vacuum(request: ApiRequest) -> Answer:
             f"the database has {before >> 20} MB, so a vacuum needs {before >> 19} MB of free space; "
             f"{room >> 20} MB are free",
         )
-    await request.write(lambda tx: request.audit(tx, Action.VACUUM, "database"))  # VACUUM runs outside transactions
+    # The audit entry has a transaction of its own, because VACUUM cannot run in a transaction.
+    await request.write(lambda tx: request.audit(tx, Action.VACUUM, "database"))
     await store.vacuum()
     return as_json({"bytesBefore": before, "bytesAfter": file_bytes(store.database)})
 

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class Warned(NamedTuple):
-    """A warning, and the workflow that it is about, which only the log names."""
+    """A warning about a workflow definition. The log names the workflow; the header of the answer has only the text."""
 
     text: str
     workflow: str
