@@ -81,7 +81,7 @@ class SecretMask:
         return output
 
     def mask_failure(self, text: str) -> str:
-        """Return the text of a failure without the values and without fragments of them."""
+        """Return the text of a failure with the values of secrets, and fragments of these values, masked."""
         return self._mask_text(text, list(self._forms), True) if self else text
 
     def _mask_scalar(self, value: Json, forms: list[str], failed: bool) -> Json:
@@ -149,7 +149,7 @@ def _lower_ascii(text: str) -> str:
 
 
 def _list_forms(value: str) -> set[str]:
-    """Return a value and the forms in which a task may return it."""
+    """Return a value and the encoded forms of it that the result of a task may contain."""
     if len(value) < MIN_CHARS:
         return {value}
     # Headers are Latin-1 and bodies are UTF-8; a server may decode one as the other.

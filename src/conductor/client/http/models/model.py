@@ -41,7 +41,7 @@ def sent_default(default: Any) -> Any:
     Args:
         default: The default, or a function that makes it.
     """
-    # msgspec omits an empty dict or list if the factory is `dict` or `list` itself. A lambda hides them.
+    # If the factory is `dict` or `list` itself, msgspec does not send an empty value. With a lambda, it does.
     if default in (dict, list):
         return msgspec.field(default_factory=lambda: default())
     return msgspec.field(default_factory=default if callable(default) else lambda: default)
