@@ -54,3 +54,7 @@ def test_the_tools_are_no_extra_that_users_see(checkout: Path) -> None:
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/quickstart.md"])
 def test_how_to_install_from_a_checkout_is_said(page: str) -> None:
     assert "pip install '.[all]'" in (ROOT / page).read_text()
+
+
+def test_the_readme_is_short_enough_to_read_at_once() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
