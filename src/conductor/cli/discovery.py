@@ -92,7 +92,7 @@ def warn_about_unknown_variables(workers: Sequence[Worker]) -> None:
 
 
 def list_unknown_variables(workers: Sequence[Worker]) -> list[str]:
-    """Return warnings about environment variables that look like misspelt options of these workers, or of all."""
+    """Return warnings about environment variables that look like misspelt options of workers."""
     return list(find_unknown_variables(os.environ, [worker.get_task_definition_name() for worker in workers]))
 
 

@@ -1,6 +1,6 @@
 """Language models and other services that a server uses, on servers that have integrations.
 
-A provider is a service such as OpenAI; an integration API is one of its models.
+An integration is a provider, which is a service such as OpenAI. An integration API is one of its models.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -38,19 +38,19 @@ class IntegrationOperations(Operations):
 
     @endpoint("POST", _PROVIDER, body="integration_details", integration_name="provider")
     async def save_integration(self, integration_name: str, integration_details: IntegrationUpdate) -> None:
-        """Create or change a provider."""
+        """Create or change an integration (a provider)."""
 
     @endpoint("GET", _PROVIDER, integration_name="provider")
     async def get_integration(self, integration_name: str) -> Integration:
-        """Return a provider."""
+        """Return an integration (a provider)."""
 
     @endpoint("GET", "/integrations/provider")
     async def get_integrations(self) -> list[Integration]:
-        """Return all providers."""
+        """Return all integrations (providers)."""
 
     @endpoint("DELETE", _PROVIDER, integration_name="provider")
     async def delete_integration(self, integration_name: str) -> None:
-        """Delete a provider."""
+        """Delete an integration (a provider)."""
 
     @endpoint("POST", _MODEL, body="api_details", integration_name="provider", api_name="model")
     async def save_integration_api(

@@ -307,7 +307,10 @@ def _perform(run: DurableRun | None, effects: Effects, label: str) -> Coroutine[
         return result
     if run is not None and running is not run.loop:
         effects.close()
-        raise DurableError("durable steps run on the event loop of the worker, or on the thread of a def worker")
+        raise DurableError(
+            f"durable.{label} was called on another event loop; call it on the event loop of the worker, or on the "
+            "thread of a def worker"
+        )
     if run is not None:
         run.note_call(effects, label)
     operation: Any = drive(effects) if run is None else run.perform(effects)

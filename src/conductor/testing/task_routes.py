@@ -128,7 +128,7 @@ class TaskRoutes:
 
     def update(self, request: Request) -> StubAnswer:
         if self._leases and not isinstance(request.json, dict):
-            raise self._reports.malformed("A report is a JSON object")
+            raise self._reports.malformed("A report must be a JSON object")
         with self._watch.held:
             return self._reports.process(body_object(request))
 

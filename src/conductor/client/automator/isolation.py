@@ -6,9 +6,9 @@ the culprit, and no other task is blamed. A probation ends when the task's funct
 
 After a death by a signal that may have come from outside, the probation is shorter: twice the time that the function
 had run, plus `PROBATION_MARGIN_S`. That is enough, because a task that kills its process usually does so at the same
-point again. The probations of all tasks of the dead process together take little more than `PROBATION_CAP_S`, so that
-the tasks of a worker that an operator has killed soon run in parallel again. Each further death makes the probation
-four times as long.
+point again. The probation is also limited to an equal share of `PROBATION_CAP_S` for each task of the dead process, but
+not to less than `PROBATION_MARGIN_S`. So after an operator has killed a worker, its tasks soon run in parallel again.
+Each further death makes the probation four times as long.
 
 All workers of a process share one `Isolation`. For tasks that are not suspects it costs only a few instructions.
 """

@@ -217,10 +217,10 @@ class JournalContents:
             self.tasks[record.task_id] = msgspec.structs.replace(task, until_ms=record.until_ms)
 
     def holds(self, task_id: str, poll_count: int, lease_id: str | None = None) -> bool:
-        """Return whether the task is held, and has not been delivered again since.
+        """Return whether the journal holds the task from this delivery, and not from a later one.
 
-        A delivery that was requeued as never started does not raise the poll count. The next delivery then differs only
-        in its lease id, so callers that know the lease id pass it.
+        A task that was requeued before its function began is delivered again with the same poll count. Only the lease
+        id of the new delivery differs, so callers that know the lease id pass it.
         """
         task = self.tasks.get(task_id)
         return task is not None and task.poll_count == poll_count and lease_id in (None, task.lease_id)
@@ -268,7 +268,7 @@ class Journal:
         self._file: int | None = None
         #: Marks of the tasks that this process executes. None while the journal is closed, or if marks have no file.
         self.marks: ExecutionMarks | None = None
-        #: The contents of the file after the pending removals are written.
+        #: The contents of the file. Removals of reports apply at once, all other records after they are written.
         self._contents = JournalContents()
         #: Reports and removals that are not written yet.
         self._new_reports: list[PendingReport] = []

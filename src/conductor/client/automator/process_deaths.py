@@ -99,17 +99,19 @@ class DeathRecords:
                 writer.write(msgspec.json.encode(record))
             new.replace(path)
         except OSError as error:
-            logger.warning("Death record not saved: task_id=%s path=%s error=%s", record.task_id, path, error)
+            logger.warning(
+                "Record of a task's process deaths not saved: task_id=%s path=%s error=%s", record.task_id, path, error
+            )
 
     def clear(self, workflow_instance_id: str, reference_name: str) -> None:
         """Remove the record of a task whose function has returned."""
         try:
             self._path(workflow_instance_id, reference_name).unlink(missing_ok=True)
         except OSError as error:
-            logger.debug("Death record not removed: %s", error)
+            logger.debug("Record of a task's process deaths not removed: %s", error)
 
     def forget_old(self, now_ms: int, max_age_s: float) -> None:
-        """Remove records older than `max_age_s`: their tasks were finished by workers on other machines."""
+        """Remove records older than `max_age_s`, which remain if a worker on another machine finished the task."""
         for record in read_records(self._directory, self._server):
             if now_ms - record.at_ms > max_age_s * 1000:
                 self.clear(record.workflow_instance_id, record.reference_name)

@@ -19,7 +19,7 @@ from conductor.protocol.json_types import JsonObject
 #: Limits of the cache of parsed snapshots. A snapshot never changes, so a cached one is always valid.
 MAX_CACHED_SNAPSHOTS = 256
 MAX_CACHED_SNAPSHOT_BYTES = 8 * 1024 * 1024
-#: Marks the stored content of a snapshot whose definition came from data. No valid definition has this key.
+#: Key in a stored snapshot whose definition came from data, such as a worker's output. No valid definition has it.
 _FROM_DATA = "\0fromData"
 
 

@@ -37,7 +37,7 @@ MIN_CHARS = 4
 #: The shortest part of a value that is masked in the text of a failure.
 MIN_FRAGMENT_CHARS = 6
 FRAGMENT_MASK = "***"
-#: The text of a failure is cut to this length before it is searched for fragments.
+#: The text of a failure is cut to this length before it is searched for fragments of secrets.
 MAX_FAILURE_CHARS = 10_000
 
 #: Characters that percent-encoding leaves as they are: in a value, in a path segment, in a path, in a query.

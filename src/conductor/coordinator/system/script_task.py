@@ -1,4 +1,4 @@
-"""Tasks that are scripts: INLINE, LAMBDA and JSON_JQ_TRANSFORM, with the outputs and reasons of Conductor."""
+"""Executes the script tasks INLINE, LAMBDA and JSON_JQ_TRANSFORM, with the outputs and failure reasons of Conductor."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class _MeasuredLoop(NamedTuple):
 
 
 class FastLoops:
-    """The pace of the loops that were checked lately."""
+    """Measures the pace of running loops, and lists the loops that are fast."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -198,9 +198,9 @@ def _never_none(cls: type[Model]) -> dict[str, Callable[[], Any]]:
 
 @cache
 def _guard(cls: type[Model]) -> Callable[[Model], tuple[Any, ...]] | None:
-    """Return a function that reads all fields that are never None; None if there are no such fields.
+    """Return a function that reads all fields that must not be None; None if there are no such fields.
 
-    The function runs for every new model. An `attrgetter` is fast, because it is implemented in C.
+    Every new model is searched for None with this function. An `attrgetter` is fast, because it is implemented in C.
     """
     names = list(_never_none(cls))
     if not names:
