@@ -213,7 +213,7 @@ class TestOneWorkflow:
         else:
             expect(page.tab.locator("section.task")).to_be_in_viewport()
 
-    def test_a_workflow_with_a_wide_fork_stays_readable(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_with_a_wide_fork_stays_readable_u1_14(self, page: WatchedPage, samples: Samples) -> None:
         page.go(f"/execution/{samples.ids['wide']}")
         expect(page.tab.locator(".graph a.node")).to_have_count(6)
         folded = page.tab.locator(".graph .folded")

@@ -258,7 +258,7 @@ class TestListOfWorkflows:
         assert answer.status_code == 400
         assert said in answer.json()["message"]
 
-    def test_the_list_is_filtered_by_input_time_and_parent_u5_3(self, api: httpx.Client) -> None:
+    def test_the_list_is_filtered_by_text_input_time_and_parent_u5_3_u1_13(self, api: httpx.Client) -> None:
         inner = {"name": "inner", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
         step = {"name": "step", "taskReferenceName": "step", "type": "SUB_WORKFLOW"}
         child = {**step, "subWorkflowParam": {"name": "inner", "workflowDefinition": inner}}

@@ -377,7 +377,7 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
         lambda w: notify(to="dear ${workflow.input.skuu}"),
         r"refers to \$\{workflow.input.skuu\}, but the input of workflow 'w' has no 'skuu'; did you mean 'sku'",
     ),
-    "waiting for a text": (lambda w: wait("1h"), r"waits for a number of seconds or a timedelta.*got '1h'"),
+    "waiting for a text (U1.19)": (lambda w: wait("1h"), r"waits for a number of seconds or a timedelta.*got '1h'"),
     "negative retries": (lambda w: step(notify, retries=-1), "retries must be a whole number of at least 0, got -1"),
     "an input that a sub-workflow has not": (
         wrong_sub_workflow_input,
