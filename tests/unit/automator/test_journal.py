@@ -111,7 +111,7 @@ def test_a_file_with_an_owner_is_not_adopted(journal: Journal) -> None:
     assert list(journal.directory.iterdir()) == []
 
 
-def test_a_file_of_another_server_is_not_adopted(journal: Journal) -> None:
+def test_a_file_of_another_server_is_not_adopted_o11(journal: Journal) -> None:
     journal.add(entry(1))
     journal.close()
     assert list(adopt_files(Journal(journal.directory, "http://127.0.0.1:2/api", max_bytes=1 << 20))) == []
