@@ -10,7 +10,7 @@ The packages and modules, from the request down to the disk. Imports point downw
   `task_authority` (poll, report, heartbeat), `workflow_service` (start, act, wait) and `reader`.
 - `schedules`: starts workflows on a schedule. `events`: runs event handlers.
 - `workflows`: decides the next step of a workflow and carries it out.
-- `tasks`: the rules of authority: leases, heartbeats, reports, deadlines.
+- `tasks`: decides which worker holds a task, until when, and whether a report counts.
 - `views`: tasks, workflows and queues as clients read them.
 - `definitions`: registered definitions, and the snapshots that workflows run with.
 - `audit`: which client did what.
@@ -20,7 +20,7 @@ The packages and modules, from the request down to the disk. Imports point downw
 - `replication`: runs Litestream, which copies the file, and restores it.
 - `store`: the SQLite file, its writer thread and its cache.
 - `server_metrics`: the metrics of the coordinator.
-- `limits`: limits on the cost of data from outside.
+- `limits`: limits on the time and memory that one workflow, definition or request can take.
 - `request_errors`: the errors that clients see.
 
 A start goes from HTTP through the workflows to the store. A poll and a report go through the task authority and the

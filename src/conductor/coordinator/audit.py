@@ -43,12 +43,12 @@ REMOVED_PER_TRANSACTION = 500
 MAX_SLEEP_S = 3600.0
 #: The pause after a failed attempt to remove entries.
 RETRY_S = 60.0
-#: Stands in the cursor of the first page. It is larger than every time and key, so that the page omits no entry.
+#: The time and the keys in the cursor of the first page. Every real time and key is smaller, so no entry is left out.
 _AFTER_ALL = 2**62
 
 
 class Action(StrEnum):
-    """An action that is recorded."""
+    """An action that the audit trail records."""
 
     START = "start"
     PAUSE = "pause"
@@ -184,7 +184,7 @@ def _make_entry(tx: Tx, row: AuditRow) -> AuditEntry:
 
 
 class AuditRetention:
-    """Removes entries that are older than a limit."""
+    """Removes entries that are older than `keep_s`."""
 
     def __init__(self, store: Store, clock: Clock, keep_s: float) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The coordinator without HTTP: builds the parts, runs the timer, and passes on what commits have changed.
+"""The coordinator without HTTP: builds the parts, runs the timer, and tells the parts what each commit has changed.
 
 Routes and system tasks use one of its interfaces: `tasks` (poll, report, heartbeat), `workflows` (start, act, wait) and
 `reader`. Changes of definitions, schedules and settings run through `write`.
@@ -102,7 +102,7 @@ class Core:
         self._timer = DeadlineTimer(clock, self._tick_and_log)
         #: Tells open web UIs which workflows have changed.
         self.change_feed = ChangeFeed(store.ids.workflow)
-        #: Records at intervals how many tasks wait and how many workers hold, for the web UI.
+        #: Records at intervals how many tasks wait in queues and how many are held by workers, for the web UI.
         self.load_history = LoadHistory(store)
         self._audit_retention = None if keep.audit_s is None else AuditRetention(store, clock, keep.audit_s)
         self._retention = Retention(store, clock, keep) if keep else None
@@ -143,7 +143,7 @@ class Core:
         return await asyncio.shield(self._replication)
 
     def drain(self) -> None:
-        """Answer every parked poll and every caller that waits for a workflow."""
+        """Answer every parked poll and every caller that waits for a workflow, and end the event streams."""
         self.is_draining = True
         self.tasks.parked.close()
         self.workflows.close()

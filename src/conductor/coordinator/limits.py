@@ -18,7 +18,7 @@ LARGE_BODY_BYTES = 32 * 1024
 MAX_ANSWER_BYTES = 4 * MAX_BODY_BYTES
 #: A workflow is not returned with its tasks if their inputs and outputs are larger.
 MAX_TASKS_BYTES = 64 * 1024 * 1024
-#: An answer with log lines of a task has about this many bytes of them, the newest.
+#: An answer with the log lines of a task contains about this many bytes of them. Older lines are left out.
 MAX_LOG_BYTES = 10 * 1024 * 1024
 #: The maximum number of correlation ids in one request.
 MAX_CORRELATION_IDS = 1000
@@ -68,7 +68,7 @@ REPORTS_PER_TRANSACTION = 500
 #: task, because workers reject an answer of more than 64 MB.
 POLLED_PER_TRANSACTION = 500
 MAX_POLL_BYTES = 16 * 1024 * 1024
-#: A poll reads this many workflows at a time, so that few large ones are in memory.
+#: A poll reads this many workflows at a time, so that only a few large workflows are in memory at once.
 WORKFLOWS_PER_POLL_READ = 10
 #: The maximum number of tasks that one transaction requeues.
 REQUEUED_PER_TRANSACTION = 500
@@ -143,8 +143,8 @@ STARTS_PER_TRANSACTION = 20
 MAX_CRON_SCHEDULES = 100
 #: The maximum number of due times that one transaction handles. The next transaction handles the rest.
 RUNS_PER_STEP = 50
-#: A schedule without catch-up skips due times that are older than this. Newer ones still count, because a busy
-#: coordinator can be late.
+#: A schedule without catch-up skips due times that are older than this. Newer due times still start their workflow,
+#: because a busy coordinator can be late.
 MAKE_UP_MS = 10_000
 #: At most this many missed due times of a schedule are counted, because a year of downtime can miss millions.
 MAX_MISSED_COUNTED = 100

@@ -41,7 +41,7 @@ class ApiError(Exception):
         return "; ".join(f"{path}: {message}" for path, message in self.problems) or self.message
 
     def body(self) -> JsonObject:
-        """Return Conductor's ErrorResponse, without absent fields."""
+        """Return the error as Conductor's ErrorResponse. Fields without a value are left out."""
         body: JsonObject = {"status": self.status, "message": self.message, "retryable": self.retryable}
         if self.code is not None:
             body |= {"code": self.code, "error": self.code}

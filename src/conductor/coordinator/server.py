@@ -220,7 +220,11 @@ class Coordinator:
             bound.close()
 
     async def _start_core(self, store: Store, replicator: Replicator | None) -> Core:
-        """Start the timer, the retention and the system workers. Raise an error if the database is unusable."""
+        """Start the replicator, the core and the system workers. Return the core.
+
+        Raises:
+            StoreError: The database cannot be used.
+        """
         try:
             if replicator is not None:
                 await asyncio.to_thread(replicator.start, store)
@@ -328,7 +332,10 @@ class _HttpServer:
 
 @contextlib.contextmanager
 def _handle_signals(callback: Callable[[], None]) -> Iterator[None]:
-    """Call `callback` on the event loop for SIGTERM and SIGINT. Only the main thread receives signals."""
+    """Call `callback` on the event loop for SIGTERM and SIGINT.
+
+    Outside the main thread, do nothing, because only the main thread can handle signals.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -159,7 +159,7 @@ ALERTED_VERDICTS = ("CANCELLED", "REJECTED")
 NO_VERDICT = "NONE"
 #: The queue label of reports on tasks that are in no queue.
 NO_QUEUE = ""
-#: The first label of a count, if its metric already has `MAX_SERIES_PER_METRIC` other series.
+#: Replaces the first label of a new series if its metric already has `MAX_SERIES_PER_METRIC` series.
 OTHER = "other"
 
 TIME_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -184,7 +184,7 @@ class Tally:
         self._series: dict[str, int] = {}
 
     def add(self, key: Key, count: int = 1) -> None:
-        """Add to a counter."""
+        """Add `count` to the counter of a key."""
         if key in self._counts:
             self._counts[key] += count
         else:

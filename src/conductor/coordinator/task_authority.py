@@ -84,7 +84,7 @@ class TaskAuthority:
     # -- polling --------------------------------------------------------------------------------------------------
 
     async def poll(self, poll: Poll, on_disconnect: OnDisconnect | None = None) -> list[JsonObject]:
-        """Lease tasks. While the queue has none, park the poll, at most until its timeout.
+        """Lease tasks and return them. While the queue has no ready task, park the poll, at most until its timeout.
 
         Args:
             poll: The poll.
@@ -117,7 +117,10 @@ class TaskAuthority:
         return tasks
 
     def poll_now(self, tx: Tx, poll: Poll) -> list[JsonObject]:
-        """Lease ready tasks without waiting. Clients cannot poll the queues of the coordinator's own workers."""
+        """Lease ready tasks without waiting, and return them.
+
+        The result is empty for a queue of the coordinator's own workers, because clients may not poll these queues.
+        """
         if poll.domain.startswith(SYSTEM_DOMAIN):
             return []
         self.apply_deadlines(tx)
@@ -144,7 +147,7 @@ class TaskAuthority:
         return self._queue.requeue_batch(tx, task_type=task_type, after=after)
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make those tasks of a workflow pollable now that still wait for their callback time."""
+        """Make the tasks of a workflow that wait for their callback time pollable now."""
         self._queue.reset_callbacks(tx, workflow)
 
     def list_polls(self) -> PollRecords:
@@ -202,7 +205,7 @@ class TaskAuthority:
             tx: The transaction.
             reports: The reports and heartbeats.
             wanted: How many reports, from the first, request another task. Their senders are granted one task each.
-            check: Rejects reports on tasks that the key of the client does not include.
+            check: Raises an ApiError for a report on a task that the client's key does not allow.
 
         Returns:
             The verdicts, in the order of the reports.

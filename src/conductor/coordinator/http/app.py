@@ -44,7 +44,7 @@ class App:
         core: The coordinator without HTTP.
         routes: All routes.
         origins: The hosts and web pages that may send requests.
-        identify: Returns the identity of the headers of a request, or raises a 401.
+        identify: Returns the identity of a client from the headers of its request, or raises a 401.
     """
 
     def __init__(

@@ -20,9 +20,9 @@ from conductor.coordinator.server_metrics import REFUSED_TOTAL, Tally
 
 logger = logging.getLogger(__name__)
 
-#: After `FREE_FAILURES` wrong secrets within `FAILURES_WITHIN_S`, every token request is delayed by `DELAY_S`, also
-#: those with the right secret, so that the delay reveals nothing. At most `MAX_DELAYED` requests are delayed at a time,
-#: so that wrong secrets cannot lock out a client.
+#: After `FREE_FAILURES` wrong secrets within `FAILURES_WITHIN_S`, every token request is delayed by `DELAY_S`. Requests
+#: with the right secret are delayed, too, so that the delay reveals nothing. At most `MAX_DELAYED` requests are delayed
+#: at a time, so that wrong secrets cannot lock out a client.
 FREE_FAILURES = 5
 FAILURES_WITHIN_S = 60.0
 DELAY_S = 1.0

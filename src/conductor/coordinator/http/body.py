@@ -1,4 +1,4 @@
-"""A request whose body is arriving: flow control, limits, and the news that its client has disconnected.
+"""A request whose body is arriving: flow control, limits, and the disconnect of its client.
 
 The connection adds the bytes of the body as they arrive, and the application takes them. The connection stops reading
 from its socket when `UNREAD_BODY_BYTES` have arrived and the application has not asked for more.

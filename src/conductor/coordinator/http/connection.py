@@ -504,7 +504,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether no request of a client with a key is being answered: the rest of a request must still arrive."""
+        """Whether the connection waits for bytes of its client, so that a new connection may displace it.
+
+        That is the case between requests, after an answer was written, and while the body of a request arrives whose
+        client is not identified.
+        """
         if self._transport.is_closing():
             return False
         request = self._answering

@@ -82,7 +82,7 @@ def _check_operator(request: ApiRequest, operator: str) -> None:
 
 
 def check_may_poll(request: ApiRequest) -> None:
-    """Raise a 403 if the key may not poll. A task that is delivered contains the secrets that its definition names."""
+    """Raise a 403 if the key may not poll, because a delivered task contains the secrets that its definition names."""
     if Access.POLL not in request.identity.levels:
         raise ApiError(403, f"key {request.identity.key} may not receive tasks, which needs role worker or admin")
 

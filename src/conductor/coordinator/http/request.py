@@ -159,7 +159,7 @@ class ApiRequest:
         return value
 
     def query_int(self, name: str, default: int) -> int:
-        """Return a whole number from the query."""
+        """Return a query parameter as a whole number, or `default` if it is absent or empty."""
         text = self.query(name)
         if text is None:
             return default
@@ -172,7 +172,7 @@ class ApiRequest:
         return value
 
     def query_flag(self, name: str, *, default: bool) -> bool:
-        """Return `true` or `false` from the query."""
+        """Return a query parameter as a boolean, or `default` if it is absent or empty."""
         text = self.query(name)
         if text is None:
             return default
@@ -197,7 +197,7 @@ class ApiRequest:
 
 
 def whole_number(what: str, text: str) -> int:
-    """Return a number from a path."""
+    """Return a segment of a path as a number, or raise a 400. `what` names the number in the error message."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise bad_request(f"{what} must be a whole number, not {text[:100]!r}")
     return int(text)
@@ -222,7 +222,7 @@ def read_json(body: bytes, wanted: type[T]) -> T:
 
 @functools.cache
 def _decoder(wanted: Any) -> Any:
-    """Return the decoder of a type. Creating one takes longer than decoding a small body."""
+    """Return the decoder of a type. It is cached, because creating a decoder takes longer than decoding a small body."""
     return msgspec.json.Decoder(wanted, strict=False)
 
 

@@ -61,7 +61,7 @@ class RouteTable:
         """Return the route of a path, and the values of its `{name}` segments.
 
         Raises:
-            ApiError: 400, 404 or 405.
+            ApiError: 400 for an invalid path, 404 for an unknown path, or 405 if the path has no route for the method.
         """
         found = self._cache.get((method, path))
         if found is None:

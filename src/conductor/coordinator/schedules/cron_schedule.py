@@ -62,7 +62,7 @@ class Schedule(msgspec.Struct, rename="camel", kw_only=True):
         return self.start_workflow_request or Start()
 
     def check(self) -> None:
-        """Reject a schedule that could never run."""
+        """Raise an ApiError if the schedule is invalid."""
         if not (self.name or "").strip():
             raise bad_request("a schedule needs a name")
         if not (self.start.name or "").strip():

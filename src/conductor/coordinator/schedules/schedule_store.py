@@ -87,7 +87,7 @@ def pause(tx: Tx, name: str, reason: str | None) -> None:
 
 
 def resume(tx: Tx, name: str) -> None:
-    """Resume a paused schedule with its first due time from now on."""
+    """Resume a paused schedule. Its next due time is the first one after now."""
     schedule = load(tx, name)
     if not schedule.paused:
         raise not_found(f"Schedule '{name}' is not paused")
@@ -101,7 +101,10 @@ def pause_all(tx: Tx) -> None:
 
 
 def resume_all(tx: Tx) -> None:
-    """Continue all schedules. Due times during the pause are treated like those while the coordinator is stopped."""
+    """Resume all schedules.
+
+    Due times during the pause are treated like due times that pass while the coordinator is stopped.
+    """
     tx.run(RESUME_SCHEDULES)
     tx.notes.add_wake(tx.first(EARLIEST_DUE))
 

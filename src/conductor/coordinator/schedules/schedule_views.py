@@ -12,7 +12,7 @@ from conductor.coordinator.schedules.schedule_warnings import EqualSchedules, fi
 from conductor.coordinator.store.transaction import Tx
 from conductor.protocol.views import CronView, DueTime, ScheduleEntry, ScheduleList
 
-#: Number of next due times in an answer.
+#: Number of due times that an answer lists for each cron expression.
 MAX_NEXT = 5
 
 

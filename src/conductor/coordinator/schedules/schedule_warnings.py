@@ -30,7 +30,7 @@ class EqualSchedules:
 
     @classmethod
     def load(cls, tx: Tx, workflow: str | None = None) -> EqualSchedules:
-        """Compare all schedules, or those of a workflow."""
+        """Return a comparison of all schedules, or of those that start `workflow`."""
         names = schedule_store.find_names(tx, workflow=workflow)
         return cls(schedule_store.load(tx, name) for name in names)
 
@@ -45,7 +45,7 @@ def find_schedule_warnings(tx: Tx, schedule: Schedule, equal: EqualSchedules | N
     Args:
         tx: The transaction.
         schedule: The schedule.
-        equal: The comparison with the other schedules, if a caller asks for the warnings about many schedules.
+        equal: A comparison that contains `schedule`. A caller that checks many schedules loads it once for all of them.
     """
     equal = equal or EqualSchedules.load(tx, schedule.start.name)
     return [

@@ -29,7 +29,7 @@ class DeadlineTimer:
             self._changed.set()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Call `tick` at each deadline, until cancelled."""
         while True:
             self._changed.clear()
             left_s = None if self._nearest_ms is None else max(0, self._nearest_ms - self._clock.wall_ms()) / 1000

@@ -37,7 +37,8 @@ class ParkedPoll:
         self.is_polling = False
         #: Whether a transaction is leasing tasks for the poll.
         self.is_claimed = False
-        #: Whether a wake-up reached the poll while it was claimed or had tasks. Its end then wakes the next poll.
+        #: Whether a wake-up reached the poll while it was claimed or had tasks. If so, the poll wakes the next poll when
+        #: it ends.
         self.has_missed_wake = False
         #: Leased tasks that `take_granted` has not returned yet.
         self._granted: list[Any] = []
@@ -104,7 +105,7 @@ class ParkedPolls:
             poll: Polls the queue once. Called at once if the queue has no other parked poll, and after each wake-up.
 
         Returns:
-            The tasks.
+            The leased tasks; an empty list after the timeout, a cancellation or `close`.
         """
         with self._lock:
             line = self._lines.setdefault(key, deque())
@@ -160,7 +161,10 @@ class ParkedPolls:
             self._wake_line(line, 1)
 
     def claim(self, key: QueueKey) -> ParkedPoll | None:
-        """Claim the first idle poll and return it, or None. The caller leases tasks and ends the claim."""
+        """Claim the first idle poll of a queue and return it; None if no poll is idle.
+
+        The caller leases tasks for the poll and ends the claim with `finish_grant`.
+        """
         if key not in self._lines:
             return None
         with self._lock:

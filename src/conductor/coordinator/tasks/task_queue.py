@@ -513,7 +513,10 @@ class TaskQueue:
         ]
 
     def _redeliver_or_requeue(self, tx: Tx, report: Report, *, wanted: bool) -> dict[str, Any] | None:
-        """Return the task that was granted with the first answer to a repeated report, or requeue it."""
+        """Return the task that was granted with the first answer to a repeated report; None if its lease has ended.
+
+        If the worker no longer wants a task, requeue that task and return None.
+        """
         _, reported = _find(tx, report)
         found = tx.first(GRANTED_FOR_REPORT, reported.row.type, reported.row.pk)
         if found is None or not _is_open(tx, found, found.lease_no):
@@ -547,7 +550,7 @@ class TaskQueue:
         return [row.pk for row in found]
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make those tasks of a workflow pollable now that still wait for their callback time."""
+        """Make the tasks of a workflow that wait for their callback time pollable now."""
         for row in tx.rows(OPEN_TASKS_OF_WORKFLOW, workflow):
             if row.queue is not None and row.due_at_ms is not None:
                 self.requeue(tx, row)
@@ -692,7 +695,7 @@ def _find_timeouts(row: TaskRow) -> tuple[int | None, int | None, int | None]:
 
 
 def _find_passed_deadline(row: TaskRow, task_def: TaskDef, tx: Tx) -> _PassedDeadline | None:
-    """Return the first deadline, in Conductor's order, that has passed."""
+    """Check the deadlines of a task in Conductor's order. Return the first that has passed, or None."""
     now_ms = tx.now_ms
     total_at, task_at, poll_at = _find_timeouts(row)
     if total_at is not None and now_ms >= total_at:

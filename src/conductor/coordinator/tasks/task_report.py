@@ -110,7 +110,7 @@ class Outcome(msgspec.Struct, frozen=True):
     status: int = 200
     message: str | None = None
     lease_expires_ms: int | None = None
-    #: The workflow that must be decided.
+    #: The workflow whose next tasks must be decided.
     workflow: int | None = None
     #: The queue of the task, if the report ended the task. The worker's next task comes from this queue.
     ended_queue: int | None = None

@@ -105,7 +105,7 @@ def _return_message(tx: Tx, row: TaskRow, line: int, cancellation: Step) -> int:
     """If a step records that the program has cancelled a wait, put the message of that wait back into the queue.
 
     The wait received the message while a worker held the task, so the program has not seen the message. Return the
-    bytes of the message.
+    size of the message in bytes; 0 if there is no such message.
     """
     wait = _find_cancelled_wait(tx, line, cancellation.name, cancellation.number)
     if wait is None or wait.state != StepState.DONE or wait.result in (None, _NULL):
@@ -262,7 +262,11 @@ def end_due_waits(tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
 
 
 def end_wait(tx: Tx, step: StepRow, result: bytes | None, message: str | None = None, error_type: str = "") -> int:
-    """End the wait of a step with a result, or with the message of an error. Return the bytes of the result."""
+    """End the wait of a step with a result, or with an error if `result` is None or too large.
+
+    Returns:
+        The size of the stored result or error in bytes.
+    """
     state, stored = StepState.DONE, result
     if stored is not None and len(stored) > MAX_STEP_BYTES:
         message, stored = f"the result has {len(stored)} bytes; the limit is {MAX_STEP_BYTES} per step", None
@@ -296,7 +300,10 @@ def find_step(tx: Tx, wait: NewWait) -> StepRow | None:
 
 
 def read_steps(tx: Tx, row: TaskRow, after: int = 0) -> list[StepRow]:
-    """Return the steps of a task, over all its attempts, after a key, in the order in which they were recorded."""
+    """Return the steps of all attempts of a task, in the order in which they were recorded.
+
+    Only steps whose database key is greater than `after` are returned.
+    """
     return tx.rows(STEPS_AFTER, row.step_line, after) if row.step_count else []
 
 

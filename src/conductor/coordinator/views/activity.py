@@ -37,7 +37,7 @@ SAMPLE_BLOCKS = 50
 
 
 def read_activity(tx: Tx, history: LoadHistory, hours: int) -> Activity:
-    """Return counts and durations of the last `hours`."""
+    """Return how many workflows started and ended in the last `hours`, and how long their tasks waited and ran."""
     if not 1 <= hours <= MAX_HOURS:
         raise bad_request(f"hours must be between 1 and {MAX_HOURS}, not {hours}")
     bucket_ms = hours * 3_600_000 // BUCKETS
@@ -83,7 +83,10 @@ def find_first_key(tx: Tx, query: Query[KeyTime], at_ms: int, low: int, end: int
 
 
 def _count_finished(tx: Tx, bounds: list[int], failed: list[int]) -> list[int | None]:
-    """Return how many workflows ended without a failure in each span; None for older spans beyond `MAX_ENDED` ends."""
+    """Return how many workflows ended without a failure in each span.
+
+    At most `MAX_ENDED` ends are counted, from the newest span to the oldest. The count of a span not reached is None.
+    """
     finished: list[int | None] = [None] * len(failed)
     left = MAX_ENDED
     for index in reversed(range(len(failed))):

@@ -131,7 +131,7 @@ class ChangeFeed:
             self._linger_timer = asyncio.get_running_loop().call_later(LINGER_S, self._stop_gathering)
 
     def _stop_gathering(self) -> None:
-        """Stop gathering changes. Clients that reconnect later get `reset`, because the feed misses these changes."""
+        """Stop gathering changes. Clients that reconnect later get `reset`, because the feed has missed changes."""
         self._linger_timer = None
         self._is_active = False
         self._ring.clear()

@@ -37,7 +37,7 @@ MAX_RESULT_CHARS = 300
 def read_details(
     tx: Tx, snapshots: Snapshots, polls: PollRecords, workflow_id: str, *, with_definition: bool
 ) -> WorkflowDetails:
-    """Return a workflow, or raise a 404."""
+    """Return the details of a workflow, or raise a 404."""
     row = find_workflow(tx, workflow_id)
     workflow = read_whole_workflow(tx, snapshots, row, with_tasks=False)
     del workflow["tasks"]

@@ -91,7 +91,7 @@ def _begin_ms(tx: Tx, hours: int) -> int:
 
 
 def _read_failures(tx: Tx, hours: int) -> tuple[list[FailedWorkflow], int, bool]:
-    """Return the failures, the number of parents that are left out, and whether there are more failures.
+    """Return the failures, the number of parents that are left out, and whether more than `MAX_EXAMINED` failed.
 
     A parent whose sub-workflow failed is left out: the sub-workflow has the cause.
     """

@@ -32,7 +32,7 @@ def list_inbox(tx: Tx, size: int, after: str | None) -> Inbox:
     Args:
         tx: The transaction to read from.
         size: Maximum number of tasks on the page.
-        after: The id of the last task of the page before.
+        after: The id of the last task on the previous page; None for the first page.
     """
     if not 1 <= size <= MAX_SIZE:
         raise bad_request(f"size must be between 1 and {MAX_SIZE}, not {size}")
@@ -69,7 +69,7 @@ def _make_task(tx: Tx, row: TaskByHand) -> InboxTask:
 
 
 def _read_facts(task_input: JsonObject) -> dict[str, Any]:
-    """Return the first plain values of an input."""
+    """Return the first strings, numbers and booleans of an input by name, at most `MAX_FACTS`."""
     facts: dict[str, Any] = {}
     for name, value in task_input.items():
         if len(facts) == MAX_FACTS:

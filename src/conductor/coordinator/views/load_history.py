@@ -27,7 +27,7 @@ class _Measurement(NamedTuple):
 
 
 class LoadHistory:
-    """Measures how many tasks wait and how many are held."""
+    """Measures how many tasks wait in queues, and how many are held by workers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

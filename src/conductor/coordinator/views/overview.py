@@ -15,7 +15,7 @@ MAX_FAILED = 100_000
 
 
 def read_overview(tx: Tx, polls: PollRecords, loops: list[LoopPace], version: str, problem: str | None) -> Overview:
-    """Return the counts. Their cost does not grow with the number of finished workflows.
+    """Return the numbers at the top of the web UI. Their cost does not grow with the number of finished workflows.
 
     Args:
         tx: The transaction to read from.

@@ -39,7 +39,7 @@ class _QueuedTask(NamedTuple):
 def list_queues(
     tx: Tx, polls: PollRecords, *, with_stats: bool = False, verdicts: Mapping[int, dict[str, int]] | None = None
 ) -> list[QueueLoad]:
-    """Return every queue, those with a problem first, then the longest and the busiest.
+    """Return all queues: those with a problem first, then by the number of ready tasks, then by that of held tasks.
 
     Args:
         tx: The transaction to read from.

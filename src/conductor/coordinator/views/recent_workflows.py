@@ -22,7 +22,7 @@ MAX_EXAMINED = 50_000
 MAX_INPUTS_EXAMINED = 5000
 #: Matching workflows are counted up to this number.
 MAX_COUNTED = 10_000
-#: Maximum number of ids for an action on all workflows that match.
+#: Maximum number of workflow ids in an answer that lists all workflows for an action on them.
 MAX_IDS = 10_000
 MAX_FILTER_CHARS = 1000
 #: A filter by one value of the input, such as `order.id=7`.
@@ -34,7 +34,7 @@ class PageFilter(NamedTuple):
 
     statuses: Sequence[str] = ()
     name: str | None = None
-    #: An id, or a part of a name, of a correlation id or of the reason of a failure.
+    #: The id of a workflow, or a part of its name, of its correlation id or of its failure reason.
     text: str | None = None
     #: A part of the input as JSON, or `field.field=value`.
     input: str | None = None
@@ -43,7 +43,7 @@ class PageFilter(NamedTuple):
     started_to_ms: int | None = None
     #: Whether to leave out sub-workflows.
     top_level: bool = False
-    #: Only workflows that are older than this one.
+    #: The id of a workflow. Only workflows that started before it are listed.
     before: str | None = None
     size: int = 50
     #: Whether to count the workflows that match on all pages.
@@ -158,9 +158,13 @@ def _build_conditions(tx: Tx, wanted: PageFilter) -> _Conditions:
 
 
 def _add_text(tx: Tx, text: str, clauses: list[str], values: list[str | int]) -> bool:
-    """Add a search for a text. Return whether the condition limits itself to `MAX_EXAMINED` workflows.
+    """Add a condition that searches for a text.
 
-    Workflows with exactly this correlation id are found however old they are, in addition to partial matches.
+    If a workflow has exactly this correlation id, the condition finds all workflows with it, however old they are, and
+    partial matches among the newest `MAX_EXAMINED` workflows.
+
+    Returns:
+        Whether the condition limits itself in this way, so that the caller need not limit the search.
     """
     # Uses instr instead of LIKE, so that no character of the text has a special meaning.
     contains = (

@@ -215,7 +215,7 @@ def _build_conditions(tx: Tx, search: Search, fields: dict[str, str]) -> list[_C
 
 
 def _split_query(query: str) -> list[str]:
-    """Split a query at AND."""
+    """Return the conditions of a query, which AND separates."""
     if len(query) > MAX_QUERY_CHARS:
         raise bad_request(f"a query has at most {MAX_QUERY_CHARS} characters, not {len(query)}")
     conditions = _split_at(_AND, query) if query else []
@@ -258,7 +258,11 @@ def _build_condition(tx: Tx, text: str, fields: dict[str, str]) -> _Condition:
 
 
 def _is_number(column: str, text: str) -> bool:
-    """Return whether a column is compared as a number: times, versions and priorities."""
+    """Return whether a column holds numbers: times, versions and priorities.
+
+    Raises:
+        ApiError: The column holds numbers, but `text` is not a number.
+    """
     is_numeric = column.endswith("_ms") or column in ("w.version", "w.priority")
     if is_numeric and not re.fullmatch(r"-?\d{1,18}", text):
         raise bad_request(f"{text[:100]!r} is not a number (times are epoch milliseconds)")

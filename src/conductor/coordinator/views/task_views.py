@@ -190,7 +190,7 @@ def read_started_version(task_input: bytes | msgspec.Raw) -> int | None:
 
 
 def _add_started_version(workflow_task: msgspec.Raw, data: TaskData) -> msgspec.Raw:
-    """Return the definition of a SUB_WORKFLOW task with the version that it started."""
+    """Return the definition of a SUB_WORKFLOW task, with the version of the workflow that the task started."""
     version = read_started_version(data.input)
     task = msgspec.json.decode(workflow_task)
     parameters = task.get("subWorkflowParam") or {}

@@ -74,7 +74,7 @@ class FactReader:
         self._queues: dict[int, QueueFacts | None] = {}
 
     def read_task(self, workflow: WorkflowRow, row: TaskRow) -> TaskFacts:
-        """Return the facts of a task."""
+        """Return the facts that explain why a task waits or how it ended."""
         return TaskFacts(
             ref=row.ref,
             type=row.operator,

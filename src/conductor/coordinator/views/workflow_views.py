@@ -80,7 +80,7 @@ def _add_versions(value: Json, versions: dict[str, int]) -> Json:
 
 
 def read_workflow_status(tx: Tx, workflow_id: str, *, output: bool, variables: bool) -> JsonObject:
-    """Return the short form of a workflow, or raise a 404."""
+    """Return the status of a workflow and, if requested, its output and variables. Raise a 404 for an unknown id."""
     row = find_workflow(tx, workflow_id)
     data = workflow_data(tx, row.pk)
     status: JsonObject = {"workflowId": workflow_id, "status": row.status}

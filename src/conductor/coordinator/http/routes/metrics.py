@@ -148,7 +148,7 @@ def file_bytes(database: str, suffix: str = "") -> int | None:
 
 
 def _limit_names(rows: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """Yield the largest counts, and the sum of the others."""
+    """Yield the `MAX_SERIES_PER_METRIC` largest counts, and the sum of the others under the name `other`."""
     rows.sort(key=lambda row: -row[1])
     yield from rows[:MAX_SERIES_PER_METRIC]
     if rest := rows[MAX_SERIES_PER_METRIC:]:
@@ -156,7 +156,10 @@ def _limit_names(rows: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
 
 
 def _limit_queues(queues: list[QueueLoad]) -> Iterator[QueueLoad]:
-    """Yield the first queues, which are the most important ones, and the sum of the others."""
+    """Yield the first `MAX_SERIES_PER_METRIC` queues, and one entry named `other` with the sums of the others.
+
+    `list_queues` returns the queues with a problem and the longest queues first.
+    """
     yield from queues[:MAX_SERIES_PER_METRIC]
     if rest := queues[MAX_SERIES_PER_METRIC:]:
         yield QueueLoad(

@@ -70,12 +70,12 @@ async def remove_secret(request: ApiRequest) -> Answer:
 
 
 async def list_variables(_request: ApiRequest) -> Answer:
-    """GET /environment: return names and values of `${workflow.env.X}`."""
+    """GET /environment: return the variables that definitions read as `${workflow.env.NAME}`, with their values."""
     return as_json([{"name": name, "value": value} for name, value in environment().items()])
 
 
 async def get_variable(request: ApiRequest) -> Answer:
-    """GET /environment/{key}: return one value as text; empty if it is not set."""
+    """GET /environment/{key}: return the value of a variable as text; an empty answer if the variable is not set."""
     found = environment().get(request.params["key"])
     return DONE if found is None else as_text(found)
 

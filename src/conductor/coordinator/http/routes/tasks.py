@@ -182,7 +182,7 @@ async def get_all_queue_sizes(request: ApiRequest) -> Answer:
 
 
 async def get_all_queues_verbose(request: ApiRequest) -> Answer:
-    """GET /tasks/queue/all/verbose: return the number of tasks in every queue, as one shard each."""
+    """GET /tasks/queue/all/verbose: return the number of tasks in every queue, in Conductor's form with shards."""
     sizes = await request.reader.read(queue_sizes.count_all_tasks)
     return as_json({name: {"a": {"size": size, "uacked": 0}} for name, size in sizes.items()})
 

@@ -95,7 +95,8 @@ async def view_failed_ids(request: ApiRequest) -> Answer:
 async def view_events(request: ApiRequest) -> Answer:
     """GET /view/events: stream which workflows have changed, as server-sent events.
 
-    `change` names them, or says `all`; `reset` says that events were missed since the Last-Event-ID of the request.
+    The event `change` names the workflows, or says `all`. The event `reset` says that the client has missed events since
+    the one in its Last-Event-ID header.
     """
     feed, gone = request.core.change_feed, asyncio.Event()
     if feed.is_full:

@@ -142,7 +142,7 @@ async def _start(request: ApiRequest, start_request: Start) -> tuple[int, str, b
 
 
 def _check_start(request: ApiRequest, start_request: Start) -> None:
-    """Reject a start request that could never succeed. A definition in the request gets its defaults."""
+    """Reject an invalid start request. Add the defaults to a definition in the request."""
     if not (start_request.name or "").strip():
         raise invalid([("startWorkflow.name", "Workflow name cannot be null or empty")])
     if not 0 <= (start_request.priority or 0) <= MAX_PRIORITY:
@@ -223,7 +223,7 @@ async def list_running(request: ApiRequest) -> Answer:
 
 
 async def list_correlated(request: ApiRequest) -> Answer:
-    """GET /workflow/{name}/correlated/{correlationId}: return the open workflows; includeClosed=true for all."""
+    """GET /workflow/{name}/correlated/{correlationId}: return open workflows; with includeClosed=true, ended ones, too."""
     ids = [request.params["correlationId"]]
     return as_json((await _find_correlated(request, ids))[ids[0]])
 
