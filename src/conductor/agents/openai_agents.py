@@ -43,7 +43,7 @@ _tool_locks: WeakKeyDictionary[DurableRun, asyncio.Lock] = WeakKeyDictionary()
 
 
 class DurableModel(Model):
-    """A model whose requests, and the calls of the function tools that it asks for, are steps.
+    """Records each request to a model, and each call of a function tool that the model asks for, as a step.
 
     Args:
         model: The model that is called.
@@ -109,7 +109,7 @@ class ConductorModelProvider(ModelProvider):
     """Provides durable models by name, for `RunConfig(model_provider=...)`.
 
     Args:
-        provider: The provider of the models that are called; by default that of the SDK.
+        provider: The provider of the models that are called; by default the provider of the SDK.
         options: The other arguments of `DurableModel`.
     """
 
@@ -118,7 +118,7 @@ class ConductorModelProvider(ModelProvider):
         self._options = options
 
     def get_model(self, model_name: str | None) -> Model:
-        """Return the durable model with a name."""
+        """Return a durable model that calls the model with this name."""
         return DurableModel(
             self._provider.get_model(model_name), **{"name": f"model.{model_name or 'default'}", **self._options}
         )

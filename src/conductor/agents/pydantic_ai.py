@@ -81,7 +81,7 @@ class ConductorDurability(BaseDurabilityCapability[AgentDepsT]):
     """Makes an agent durable while it runs inside a task. The agent needs a name.
 
     Args:
-        models: Models that `agent.run(model=...)` may select, by their names.
+        models: The models that `agent.run(model=...)` may select, each under its name.
         name: A name for the steps; by default the name of the agent. Agents that run at the same time in one task need
             different names.
         model_options: Options of the steps that call a model.
@@ -141,7 +141,7 @@ class ConductorDurability(BaseDurabilityCapability[AgentDepsT]):
         return f"{task.workflow_instance_id}:{task.reference_task_name}:{number}"
 
     async def get_run_start_time(self, run_id: str) -> datetime | None:  # noqa: ARG002
-        """Return when the run began, which is the same on replay."""
+        """Return the time at which the run began, the same on replay; None outside a task."""
         return await durable.now(name=f"{self.name}__run_start_time") if self.in_durable_context else None
 
     def _toolset_base_config(self, kind: ToolsetKind) -> StepOptions:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""`conductor-worker backup`: copy the database of a running coordinator, once or again and again."""
+"""`conductor-worker backup`: copy the database of a running coordinator, once or at an interval."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _choose_target(file: Path | None, to: Path | None, source: Path) -> Path:
 
 
 def _repeat(copy: Callable[[], None], interval_s: float) -> int:
-    """Copy until SIGTERM or Ctrl-C. Each copy begins `interval_s` after the beginning of the one before it."""
+    """Copy every `interval_s` seconds until SIGTERM or Ctrl-C. Return the exit status: 1 if the last copy failed."""
     stop, status = threading.Event(), 0
     with handle_signals(lambda _: stop.set(), signal.SIGTERM, signal.SIGINT):
         while not stop.is_set():

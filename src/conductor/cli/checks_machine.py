@@ -38,7 +38,7 @@ MIN_FREE_BYTES = 200 << 20
 MAX_LISTED_DEATHS = 10
 #: A journal with this share of its maximum size is nearly full.
 FULL_SHARE = 0.9
-#: A warning about a variable that may be for a single worker.
+#: Matches a warning about a variable that may be for a single worker.
 ABOUT_WORKER_VARIABLE = re.compile(r"\S+ \S+ conductor[._]worker", re.IGNORECASE)
 
 

@@ -41,7 +41,7 @@ MEASURED_S = 0.5
 FAILED_WITHIN_MS = 3_600_000
 #: The oldest supported Conductor version; older servers have different routes for workers.
 OLDEST_CONDUCTOR = (3, 0)
-#: Parts of a reason that differ between failures with the same cause.
+#: Matches the parts of a failure reason that differ between failures with the same cause.
 _NUMBERS_AND_IDS = re.compile(r"[0-9a-f-]{36}|\d+")
 _TLS = re.compile(r"certificate|tls|ssl|UnknownIssuer|InvalidContentType", re.IGNORECASE)
 
@@ -84,7 +84,10 @@ async def _check_unhealthy(configuration: Configuration) -> list[Finding]:
 
 
 def unreachable(configuration: Configuration, error: ConductorError) -> Finding:
-    """Return why polls fail: the key, the path, the certificate, or no server."""
+    """Return the finding for a failed poll.
+
+    The cause is the key, the URL's path, the certificate, or a missing server.
+    """
     settings, host, reason = configuration.authentication_settings, configuration.shown_host, describe_error(error)
     if isinstance(error, AuthorizationException):
         remedy = "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET."

@@ -103,7 +103,10 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _end_output(error: OSError) -> int:
-    """Redirect the output after a closed pipe or a full disk, so that Python does not report the error again."""
+    """Handle a closed pipe or a full disk, and return the exit status.
+
+    Redirect the output, so that Python does not report the error again.
+    """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

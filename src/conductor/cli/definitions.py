@@ -232,7 +232,10 @@ def _is_json(name: str) -> bool:
 
 
 def _read_json(name: str) -> list[dict[str, Any]]:
-    """Return the definitions in a JSON file, which contains one object or a list; none for the name of a module."""
+    """Return the definitions in a JSON file, which contains one object or a list.
+
+    For a module, return no definitions.
+    """
     if not _is_json(name):
         return []
     try:
@@ -285,7 +288,7 @@ def _compare(here: WorkflowDef, there: WorkflowDef | None) -> Iterator[str]:
 
 
 def _without_defaults(value: Any) -> Any:
-    """Remove defaults and the server's own fields from a definition."""
+    """Return a definition without defaults and without the fields that the server adds."""
     if isinstance(value, list):
         return [_without_defaults(item) for item in value]
     if not isinstance(value, dict):

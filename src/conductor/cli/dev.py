@@ -174,8 +174,9 @@ async def _reload_on_save(reloader: Reloader, watched: list[Path]) -> None:
             next_save = asyncio.ensure_future(anext(changes))
             loading = asyncio.ensure_future(reloader.load(why))
             await asyncio.wait({loading, next_save}, return_when=asyncio.FIRST_COMPLETED)
-            # Either the import has ended, or a file was saved during it. The import then loads old code, so it is
-            # cancelled if it takes long.
+            # Either the import has ended, or a file was saved during it. In the second case the import loads old code,
+            # so
+            # it is cancelled if it takes long.
             if not (await asyncio.wait({loading}, timeout=LONG_IMPORT_S))[0]:
                 reloader.cancel_import()
             await loading

@@ -164,7 +164,7 @@ async def _relieved(reader: asyncio.StreamReader, tell: Callable[[str], None], h
     """After the order RELIEVED, stop polling, finish the running tasks without a time limit, and stop."""
     if await reader.readline() == f"{RELIEVED}\n".encode():
         handler.pause()
-        while any(engine.is_polling for engine in handler.task_runners):  # noqa: ASYNC110 - nothing tells when
+        while any(engine.is_polling for engine in handler.task_runners):  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(CHECK_INTERVAL_S)
         tell(QUIET)
         while any(engine.running_count for engine in handler.task_runners):  # noqa: ASYNC110

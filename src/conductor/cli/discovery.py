@@ -97,7 +97,10 @@ def list_unknown_variables(workers: Sequence[Worker]) -> list[str]:
 
 
 def _describe_each(failures: Sequence[ImportFailure]) -> list[str]:
-    """Describe each error once, although every module that imports the wrong file fails with it."""
+    """Return one text per error.
+
+    An error in one file is listed once, although every module that imports the file fails.
+    """
     by_error: dict[tuple[type, str], list[ImportFailure]] = {}
     for failure in failures:
         by_error.setdefault((type(failure.cause), str(failure.cause)), []).append(failure)

@@ -44,8 +44,8 @@ SIGNS = {
     "TERMINATED": ("■", "dim"),
     "CANCELED": ("■", "dim"),
 }
-#: Rank of the states. The lowest rank in a branch is the branch's state, and branches with a low rank are shown first.
-#: A status with a lower rank needs more attention, so it is shown first.
+#: Rank of each state: a state with a lower rank needs more attention. The state of a branch is the state of its task
+#: with the lowest rank. Branches with low ranks are shown first.
 _RANK = {
     "FAILED_WITH_TERMINAL_ERROR": 0,
     "FAILED": 0,
@@ -95,7 +95,7 @@ def sign(status: str | None) -> tuple[str, str]:
 
 
 def tally(statuses: Iterable[str | None]) -> str:
-    """Count the statuses: "180 ✓ completed, 15 ◐ in progress"."""
+    """Return the number of tasks in each status, such as "180 ✓ completed, 15 ◐ in progress"."""
     counts = Counter(statuses)
     ordered = sorted(counts, key=lambda one: _RANK.get(one or "", 9))
     return ", ".join(f"{counts[one]:,} {sign(one)[0]} {_to_words(one)}" for one in ordered)

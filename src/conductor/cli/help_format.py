@@ -87,7 +87,7 @@ def _describe(param: Any) -> str:
 
 
 def _facts(param: Any) -> Iterator[str]:
-    """Return the default value and the allowed range of an option, as far as its help shows them."""
+    """Yield the default value and the allowed range of an option in brackets; nothing if the help shows neither."""
     limits = param if hasattr(param, "min") else param.type
     least, most = getattr(limits, "min", None), getattr(limits, "max", None)
     default = param.default if param.show_default and not getattr(param, "is_flag", False) else None

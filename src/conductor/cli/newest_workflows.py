@@ -75,7 +75,11 @@ async def _page_of_coordinator(api: AsyncApiClient, wanted: WorkflowFilter, befo
 
 
 def _matches(entry: WorkflowEntry, wanted: WorkflowFilter) -> bool:
-    """Apply the filters that the coordinator does not have, or ignores if the text is a workflow id."""
+    """Return whether an entry meets all conditions.
+
+    A coordinator cannot filter by start time and by correlation id. It ignores the other filters if the text is a
+    workflow id.
+    """
     if wanted.since_ms is not None and entry.start_time < wanted.since_ms:
         return False
     if wanted.correlation_id is not None and entry.correlation_id != wanted.correlation_id:

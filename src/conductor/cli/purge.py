@@ -78,7 +78,10 @@ async def _vacuum(api: AsyncApiClient) -> dict[str, int | None]:
 
 
 def _confirm(found: list[WorkflowEntry], url: str | None) -> bool:
-    """Ask on standard error, because standard output is reserved for the result."""
+    """Return whether the user agrees.
+
+    The question goes to standard error, because standard output is for the result.
+    """
     host = make_configuration(url).shown_host
     typer.echo(f"{_describe(found)} on {host} will be removed permanently. Remove them? [y/N] ", err=True, nl=False)
     answer = sys.stdin.readline()

@@ -149,7 +149,7 @@ class Reloader:
         self._stopping = False
 
     async def load(self, why: str | None = None) -> None:
-        """Replace the workers with those of the current code. If the import fails, the previous ones stay."""
+        """Import the current code and replace the workers. If the import fails, the previous workers stay."""
         async with self._one_load:
             await self._load(why)
 

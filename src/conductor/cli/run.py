@@ -113,8 +113,8 @@ def leave_out_start_lines(configuration: Configuration) -> None:
 
 
 def _server(url: str | None) -> tuple[str, str | None]:
-    """Describe the server, and return a hint about it. Use a separate Configuration, because that of the workers
-    belongs to another event loop.
+    """Return a description of the server, and a hint about it. Use a separate Configuration, because the workers'
+    Configuration belongs to another event loop.
     """
 
     async def ask() -> tuple[str, str | None]:

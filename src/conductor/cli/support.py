@@ -30,7 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: The server of commands without --url, as `serve` and `dev` print it.
 DEFAULT_SERVER = "http://127.0.0.1:8080/api"
-#: A JSON object as an argument of a shell.
+#: A JSON object, quoted for a shell.
 JSON_EXAMPLE = """'{"name": "Ada", "count": 2}'"""
 #: The advice in errors about a server that does not answer.
 START_A_SERVER = "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL or --url"

@@ -127,7 +127,7 @@ async def _find(api: AsyncApiClient, name: str) -> Task:
 
 
 async def _why(api: AsyncApiClient, found: Task) -> Waiting | None:
-    """Explain why a task waits or how it ended; on a Conductor server as far as its API allows."""
+    """Return why a task waits; None if unknown. A coordinator also explains how a task has ended."""
     waiting: Waiting | None = await read_view(api, f"/view/task/{quote_segment(found.task_id)}/waiting", Waiting)
     if waiting is not None or found.status in TERMINAL_TASK_STATUSES:
         return waiting
@@ -171,7 +171,10 @@ def logs(
 
 
 async def _lines(tasks: AsyncTaskResourceApi, task_id: str) -> list[TaskExecLog]:
-    """Return the lines, oldest first. A Conductor server returns them unordered, or 404 if there are none."""
+    """Return the log lines of a task, oldest first.
+
+    A Conductor server returns them unordered, or 404 if there are none.
+    """
     try:
         found = await tasks.get_task_logs(task_id)
     except ApiException as error:

@@ -55,7 +55,7 @@ from conductor.protocol.views import TaskAttempt, WorkflowEntry
 from conductor.protocol.why_waiting import format_duration
 
 STATUSES = (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED, *sorted(TERMINAL_WORKFLOW_STATUSES))
-#: Shortest and longest interval between two reads of a workflow in `wait`. Most workflows end soon.
+#: First interval between two reads of a workflow in `wait`, short because most workflows end soon.
 FIRST_LOOK_S = 0.1
 #: After this time, `wait` prints why a workflow waits, each time the reason changes.
 EXPLAIN_AFTER_S = 2.0
@@ -64,6 +64,7 @@ _NUMBERS = re.compile(r"\d+")
 FOLLOW_S = 0.5
 #: Types of tasks that a person or a program completes.
 COMPLETED_BY_HAND = ("WAIT", "HUMAN")
+#: Longest interval between two reads of a workflow in `wait`.
 LONGEST_LOOK_S = 2.0
 
 FAILED = (WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT)
@@ -171,7 +172,10 @@ def _row(entry: WorkflowEntry, now: int) -> list[str]:
 
 
 def _print_rows(console: Console, rows: list[list[str]]) -> None:
-    """Print the reason below each row. Names are cut to fit the terminal; ids are not, because users copy them."""
+    """Print a table, with the reason below each row.
+
+    Names are cut to fit the terminal; ids are not, because users copy them.
+    """
     end = CORRELATION_ID + 1 if console.width >= WIDE else CORRELATION_ID
     table = [HEADS[:end], *(row[:end] for row in rows)]
     for at in (CORRELATION_ID, NAME):
@@ -386,7 +390,10 @@ async def _start(api: AsyncApiClient, request: StartWorkflowRequest) -> tuple[st
 
 
 async def _describe_unknown(api: AsyncApiClient, request: StartWorkflowRequest, error: NotFoundException) -> str:
-    """Return which name or version is unknown, with the most similar one."""
+    """Return the error message for an unknown workflow or version.
+
+    The message suggests a similar name or lists the known versions.
+    """
     try:
         known = {(one.name, one.version or 1) for one in await AsyncMetadataClient(api).get_all_workflow_defs()}
     except ConductorError:
@@ -452,7 +459,10 @@ async def _until_its_end(workflows: AsyncWorkflowClient, workflow_id: str, *, as
 
 
 async def _explain_wait(api: AsyncApiClient, workflow_id: str, known: str | None) -> str | None:
-    """Print why a workflow waits to standard error, unless `known` is the same sentence. Return the sentence."""
+    """Print to standard error why a workflow waits, unless it is the reason `known`.
+
+    Return the reason, with "#" for each number, so that a changed number does not print the reason again.
+    """
     waiting = (await read_workflow(api, workflow_id)).waiting
     text = f"{to_sentence(waiting.sentence)} {waiting.remedy or ''}".rstrip()
     kind = _NUMBERS.sub("#", text)

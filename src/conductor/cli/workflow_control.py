@@ -71,7 +71,10 @@ def rerun(
 
 
 async def _task_id(api: AsyncWorkflowClient, workflow_id: str, named: str) -> str:
-    """Return the id of the latest attempt at a reference name; any other text is a task id."""
+    """Return the task id of the latest attempt at a reference name.
+
+    Text that is not a reference name is returned as the task id.
+    """
     found = (await api.get_workflow(workflow_id)).task(named)
     return found.task_id if found is not None else named
 

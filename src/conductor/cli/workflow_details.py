@@ -133,7 +133,10 @@ def _to_attempt(task: Task, waiting: Waiting | None) -> TaskAttempt:
 
 
 def operator_of(task: Task) -> str:
-    """Return SIMPLE, WAIT, JOIN, …. For a worker task, a Conductor server's `taskType` is the task's name instead."""
+    """Return the kind of a task: SIMPLE, WAIT, JOIN, ….
+
+    The `taskType` of a Conductor server does not tell, because for a worker task it is the name of the task.
+    """
     if task.task_type in OWN_QUEUES or task.workflow_task is None:
         return task.task_type
     return task.workflow_task.type
@@ -228,7 +231,10 @@ def _retry_limit(task: Task) -> int:
 
 
 def _due_ms(task: Task) -> int | None:
-    """Return when the task can be polled or, for a WAIT, ends. The delay counts from the last change of the task."""
+    """Return the time at which the task can be polled or, for a WAIT, ends; None if it has no delay.
+
+    The delay counts from the last change of the task.
+    """
     wait_s = task.callback_after_seconds
     if not wait_s or wait_s >= 10**9:
         return None
@@ -237,7 +243,7 @@ def _due_ms(task: Task) -> int | None:
 
 
 def base_reference_in(ref: str, known: Iterable[str]) -> str:
-    """Return the reference name in the definition, without the iterations of loops."""
+    """Return the reference name in the definition, without the suffixes that loop iterations add."""
     while ref not in known and (found := re.fullmatch(r"(.+)__\d+", ref)):
         ref = found[1]
     return ref

@@ -95,7 +95,7 @@ class AdoptedJournal:
 
     @property
     def marks(self) -> MarksOfDeadProcess | None:
-        """The tasks that the dead process was executing; None if they are unknown or were already judged."""
+        """The tasks that the dead process was executing; None if the file of marks is missing or not readable."""
         return read_marks(self.path.with_suffix(SUFFIX))
 
     def replace_tasks(self, reports: list[PendingReport]) -> None:

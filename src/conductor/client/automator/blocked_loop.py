@@ -43,7 +43,7 @@ class LoopGuard:
         """
         is_blocked = False
         while True:
-            # A block is found if one check lies within it, so a pause between two checks must be short.
+            # Only a check during a block finds the block, so the pause between two checks must be short.
             await asyncio.sleep(BLOCKED_LOOP_S / STACK_READS)
             if not needed():
                 continue

@@ -127,7 +127,7 @@ class Delivery:
     async def deliver(
         self, body: bytes, wanted: Callable[[], bool] | None = None, may_ask_next: Callable[[], bool] | None = None
     ) -> ReportAnswer:
-        """Send one report. If the server accepts arrays, all reports of a tick of the event loop share a request.
+        """Send one report and return the answer. If the server accepts arrays, all reports of a tick share a request.
 
         Args:
             body: The encoded report. It is not sent if it is larger than the server accepts.
@@ -184,9 +184,9 @@ class Delivery:
             self._send_queue()
 
     async def _send_batch(self, reports: list[_QueuedReport]) -> None:
-        """Send one request for many reports.
+        """Send many reports in one request, and set the answer of each report.
 
-        Each report gets its own answer; if the request fails, all of them fail.
+        If the request fails, set its error for all of them.
         """
         asking: list[_QueuedReport] = []
         others: list[_QueuedReport] = []

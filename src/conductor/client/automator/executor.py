@@ -156,9 +156,9 @@ class Executor:
     async def _await(
         self, call: Callable[[Any], Awaitable[Any]], argument: Any, running: RunningTask
     ) -> tuple[Any, BaseException | None]:
-        """Await the call while its task has an execution mark.
+        """Await the call while its task has an execution mark. Return the value and the error of the call.
 
-        Return errors, because a raised SystemExit would end the loop.
+        The error is returned and not raised, because a raised SystemExit would end the event loop.
         """
         running.is_awaited = True
         slot = None if self._marks is None else self._marks.begin(running.task.task_id, self._poison_limit)

@@ -310,7 +310,7 @@ class Journal:
             self._write(TasksAdded(tasks))
 
     def extend_lease(self, task_id: str, until_ms: int) -> None:
-        """Note that a heartbeat was accepted."""
+        """Record the new end of a task's lease, after a heartbeat was accepted."""
         if task_id in self._contents.tasks:
             self._write(LeaseExtended(task_id, until_ms))
 

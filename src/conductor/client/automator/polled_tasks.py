@@ -106,7 +106,7 @@ def _is_id(text: str) -> bool:
 
 
 def _copy_ids(task: Task) -> Task:
-    """Copy the fields of an unreadable task that a report needs."""
+    """Return a task with only the ids that a report about the unreadable task needs."""
     return Task(
         task_id=task.task_id,
         workflow_instance_id=task.workflow_instance_id,

@@ -44,8 +44,8 @@ class _WaitingTask(NamedTuple):
 class PrefetchQueue:
     """The prefetched tasks of one worker. `put`, `take` and `requeue_all` run on the workers' event loop.
 
-    A worker may hold as many prefetched tasks as it has finished since it last had to requeue one, up to its limit: a
-    worker with slow tasks soon holds none.
+    The worker may hold at most `prefetch` tasks, and at most as many as it has finished since it last requeued a
+    prefetched task. So a worker with slow tasks soon holds none.
     """
 
     def __init__(self, config: ResolvedConfig, session: Session, on_requeued: Callable[[], None]) -> None:

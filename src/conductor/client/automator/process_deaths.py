@@ -82,7 +82,7 @@ class DeathRecords:
 
     @classmethod
     def of(cls, journal: Journal) -> DeathRecords:
-        """Return the records beside a journal."""
+        """Return the records in the directory of a journal, for the journal's server."""
         return cls(journal.directory, journal.server)
 
     def find(self, workflow_instance_id: str, reference_name: str) -> DeathRecord | None:
@@ -180,7 +180,10 @@ def _blame(
     others: int | None,
     ran_ms: int,
 ) -> tuple[PendingReport, TaskProcessDied]:
-    """Count the death, and decide what to report. `others` is the number of other suspects; None for a culprit."""
+    """Count the death, and return the report about the task and the event.
+
+    `others` is the number of other suspects; None for a culprit.
+    """
     before = records.find(task.workflow_instance_id, task.reference_name)
     deaths, suspicions = (before.deaths, before.suspicions) if before is not None and not before.is_over else (0, 0)
     if before is None or (before.task_id, before.poll_count) != (task.task_id, task.poll_count):

@@ -77,7 +77,7 @@ class Reporter:
             wait.set()
 
     async def close(self) -> None:
-        """Cancel requests that no report waits for."""
+        """Stop probing whether the server is reachable."""
         await self._probe.close()
 
     async def send(
@@ -285,14 +285,14 @@ class _ReportAttempts:
         return self._journal.has(self._report) or self._journal.add(self._report)
 
     def on_failure(self, error: Exception, attempt: int, delay_s: float | None) -> None:
-        """Note a failed attempt."""
+        """Log a failed attempt, and publish an event."""
         self._failures, self._error = attempt, error
         text = "Failed to update task (attempt %d/%d): %s %s"
         logger.error(text, attempt, self._running.config.update_attempts, error, self._running.label)
         self._events.emit(TaskUpdateRetried, *self._running.about, error, attempt, delay_s)
 
     def give_up(self, wait_s: float) -> None:
-        """Note that all attempts failed. A report in the journal is sent again in the background, after `wait_s`."""
+        """Publish that all attempts failed. A report in the journal is sent again in the background, after `wait_s`."""
         report, attempts, label = self._report, self._failures, self._running.label
         is_journaled = self._ensure_journaled()
         if self._journal is not None and is_journaled:

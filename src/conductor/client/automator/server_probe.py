@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 #: The wait after the first failed probe. Each further failure doubles the wait, up to the cap.
 FIRST_WAIT_S = 0.5
 CAP_S = 2.0
-#: Each wait is shortened by a random share up to this one, so that not all workers send probes at the same time.
+#: Each wait is shortened by a random share of at most `JITTER`, so that not all workers send probes at the same time.
 JITTER = 0.2
 #: A probe without an answer fails after this time.
 PROBE_TIMEOUT_S = 5.0

@@ -165,7 +165,7 @@ class Session:
         """Note the features and limits that the server announces with a poll answer."""
         if not self._is_server_known:
             self._is_server_known = True
-            # Most workers use no steps, so only what differs from the default is worth a line at INFO.
+            # Most workers use no steps, so the line is at INFO only if the server cannot store steps.
             level = logging.DEBUG if FEATURE_STEPS in features else logging.INFO
             logger.log(level, "Durable steps are kept %s", self._describe_step_store(features))
         self.features = features

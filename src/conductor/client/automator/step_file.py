@@ -53,7 +53,7 @@ MIN_CALL_CHECK_S, MAX_CALL_CHECK_S = 1, 30
 #: In the reason of a failed workflow, the text before the reason of the sub-workflow that caused the failure.
 _REASON_PREFIX = " failure reason: "
 
-#: The answers to a start request that another attempt would get, too.
+#: Statuses with which a server rejects the start of a workflow for good: another attempt would be rejected, too.
 _REFUSALS = (400, 404, 409)
 
 _decoder = msgspec.json.Decoder(Step)
@@ -277,7 +277,7 @@ class StepFile:
 
 
 def _fail(step: Step, message: str, now_ms: int) -> Step:
-    """Return the failed end of a call."""
+    """Return the step of a workflow call as failed, with this message."""
     return msgspec.structs.replace(
         step, state=StepState.FAILED, ended_at=now_ms, result=msgspec.UNSET, error=StepError("", message)
     )

@@ -129,7 +129,7 @@ class WorkerProcess:
         self._backoff = Backoff(self._policy.first_s, self._policy.cap_s, jitter=0.2)
         self._started_at = 0.0
         self._started_ms = 0
-        #: Whether this program has killed the process: then its tasks are not to blame.
+        #: Whether this program has killed the process. If so, none of its tasks is blamed for the death.
         self._was_killed = False
         #: When the process is started again; None while it runs, and infinite if it is never started again.
         self.restart_at: float | None = None
@@ -284,7 +284,7 @@ class WorkerProcess:
         return self._backoff.next()
 
     def postpone(self, error: Exception) -> None:
-        """Start the process later, because memory, a thread or the fork server was missing for it."""
+        """Schedule another start after one that failed, for example because memory or the fork server was missing."""
         self.restart_at = time.monotonic() + self._policy.cap_s
         logger.error(
             "Worker process '%s' cannot be started (%s); next try in %.0f s", self.name, error, self._policy.cap_s

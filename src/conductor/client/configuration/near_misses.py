@@ -31,7 +31,7 @@ COORDINATOR_VARIABLES = frozenset(
 METRICS_VARIABLES = frozenset({"CONDUCTOR_METRICS_BUCKETS"})
 #: Prefixes of variables that workflows use as `${workflow.secrets.X}` and `${workflow.env.X}`.
 _WORKFLOW_PREFIXES = ("CONDUCTOR_SECRET_", "CONDUCTOR_ENV_")
-# Variables that Kubernetes sets in every container for a service called `conductor` or `conductor-server`.
+# Matches the end of variables that Kubernetes sets in every container for a service such as `conductor-server`.
 _KUBERNETES_NAME = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?)?)$")
 
 

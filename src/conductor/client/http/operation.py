@@ -138,7 +138,7 @@ def endpoint(
     only_on: str | None = None,
     **wire_names: str,
 ) -> Callable[[CoroutineFunction[P, T]], Operation[P, T]]:
-    """Make an operation, which is one call of this endpoint, of a coroutine function without a body.
+    """Return a decorator that turns a coroutine function without a body into an operation that calls this endpoint.
 
     The signature of the function defines the request and the type of the answer. For the arguments see `Endpoint`.
     """

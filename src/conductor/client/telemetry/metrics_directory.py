@@ -92,7 +92,7 @@ class MetricsDirectoryError(ValueError):
 
 
 class MetricsDirectory:
-    """Reads the metric files of all processes of a handler. Child processes get `place` to write theirs."""
+    """Reads the metric files of all processes of a handler. Child processes get `place`, to create their own files."""
 
     def __init__(
         self,

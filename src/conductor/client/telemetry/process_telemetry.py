@@ -9,7 +9,7 @@ from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_directory import MetricsPlace
 from conductor.common.clock import SYSTEM_CLOCK, Clock
 
-#: The period in which an event loop records that it is alive.
+#: The interval in seconds at which an event loop records that it is alive.
 BEAT_S = 1.0
 
 

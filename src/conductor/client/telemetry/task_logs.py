@@ -60,7 +60,7 @@ def _has_level(record: logging.LogRecord, context: TaskContext) -> bool:
 
 
 class TaskLogs:
-    """Installs the filter on all handlers of a process, and the handler on the root logger.
+    """Installs a `TaskLogFilter` on all log handlers of a process, and a `TaskLogHandler` on the root logger.
 
     Call `install()` after logging is configured: handlers that are added later get no filter.
 

@@ -35,7 +35,10 @@ def register(worker: Worker) -> None:
 
 
 def list_workers() -> list[Worker]:
-    """Return the decorated workers in order; only the last one of several for the same task type and domain."""
+    """Return the decorated workers in order.
+
+    Of several workers for one task type and domain, only the last is returned.
+    """
     with _lock:
         return [workers[-1] for workers in _workers.values() if workers]
 
@@ -107,7 +110,7 @@ def register_lifespan(function: UserFunction) -> None:
 
 
 def list_lifespans() -> list[UserFunction]:
-    """Return the lifespans in order."""
+    """Return the lifespans in the order of their decoration."""
     with _lock:
         return list(_lifespans.values())
 

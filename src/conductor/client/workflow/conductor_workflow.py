@@ -212,7 +212,8 @@ class ConductorWorkflow:
         value_type = None if self._inputs is None else self._inputs.value_type
         if value_type is not None and json_path is not None:
             value_type = value_type.at(json_path, f"the input of workflow {self.name!r}")
-        return make_reference("workflow.input", json_path, value_type=value_type)
+        owner = self.name if self._has_block else None
+        return make_reference("workflow.input", json_path, value_type=value_type, owner=owner)
 
     def variable(self, name: str) -> Any:
         """Return the expression for a variable, which must have an initial value or be set by a step."""
@@ -256,6 +257,7 @@ class ConductorWorkflow:
 
     def __enter__(self) -> Self:
         """Open a block, inside which calls of decorated functions and workflows add steps to this workflow."""
+        self._has_block = True
         self._opened.append(open_blocks.set((*open_blocks.get(), StepBlock(self, self._tasks))))
         return self
 
@@ -516,7 +518,7 @@ def _all_steps(steps: list[Any]) -> Iterator[TaskInterface]:
 
 def _mark_used(steps: list[Any]) -> None:
     for step in _all_steps(steps):
-        unused_steps.pop(step, None)
+        unused_steps.pop(getattr(step, "_number", 0), None)
 
 
 def _check_step(step: Any) -> Any:

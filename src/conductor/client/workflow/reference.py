@@ -27,16 +27,19 @@ class Reference(NoValue, str):
 
     #: The JSON type of the value, if it is known.
     value_type: ValueType | None
-    __slots__ = ("value_type",)
+    #: The workflow whose `with` block has the step or the input, if it is known.
+    _owner: str | None
+    __slots__ = ("_owner", "value_type")
 
-    def __new__(cls, text: str, value_type: ValueType | None = None) -> Reference:
+    def __new__(cls, text: str, value_type: ValueType | None = None, owner: str | None = None) -> Reference:
         """Create a reference from the text of its expression."""
         self = super().__new__(cls, text)
         self.value_type = value_type
+        self._owner = owner
         return self
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return str.__str__(self), self.value_type
+        return str.__str__(self), self.value_type, self._owner
 
     # -- fields
 
@@ -68,7 +71,7 @@ class Reference(NoValue, str):
     def _refer_to(self, path: str) -> Reference:
         text = str.__str__(self)
         value_type = None if self.value_type is None else self.value_type.at(path, text)
-        return make_reference(text[2:-1], path, value_type=value_type)
+        return make_reference(text[2:-1], path, value_type=value_type, owner=self._owner)
 
     # -- operations
 
@@ -150,10 +153,26 @@ def _is_expression(value: object) -> bool:
     return isinstance(value, str) and str.startswith(value, "${")
 
 
-def make_reference(*path: str | None, value_type: ValueType | None = None) -> Reference:
+def make_reference(
+    *path: str | None, value_type: ValueType | None = None, owner: str | None = None
+) -> Reference:
     """Return the expression for a path: `make_reference("charge", "output", "receipt")`. None parts are omitted."""
     text = ".".join(part.removeprefix(".") for part in path if part is not None)
-    return Reference("${" + text.replace(".[", "[") + "}", value_type)
+    return Reference("${" + text.replace(".[", "[") + "}", value_type, owner)
+
+
+def list_references(value: object) -> Iterator[Reference]:
+    """Return the references in a value. A step becomes the reference to its result."""
+    if isinstance(value, Reference):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from list_references(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from list_references(item)
+    elif (as_reference := getattr(type(value), "as_reference", None)) is not None:
+        yield from list_references(as_reference(value))
 
 
 def to_plain_value(value: Any) -> Any:
@@ -166,6 +185,16 @@ def to_plain_value(value: Any) -> Any:
         return [to_plain_value(item) for item in value]
     as_reference = getattr(type(value), "as_reference", None)
     return value if as_reference is None else to_plain_value(as_reference(value))
+
+
+def list_texts(value: object) -> Iterator[str]:
+    """Return the texts in a value, including those of its references."""
+    plain_value = to_plain_value(value)
+    if isinstance(plain_value, str):
+        yield plain_value
+    elif isinstance(plain_value, dict | list):
+        for item in plain_value.values() if isinstance(plain_value, dict) else plain_value:
+            yield from list_texts(item)
 
 
 def contains_reference(value: object) -> bool:

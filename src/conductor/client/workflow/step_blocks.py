@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from conductor.client.workflow.authoring_errors import WorkflowError
-from conductor.client.workflow.reference import open_blocks
+from conductor.client.workflow.reference import list_references, list_texts, open_blocks
 
 if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
@@ -21,8 +21,23 @@ T = TypeVar("T")
 
 #: For each step name, the last workflow with such a step. An error about a step of another workflow names it.
 step_owners: dict[str, str] = {}
-#: The steps that were made outside every block and are not yet part of a workflow, with file and line of the call.
-unused_steps: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
+#: The name of the step in an expression for the output or the input of a step.
+STEP_REFERENCE = re.compile(r"\$\{\s*([^.\[\]{}\s]+)\.(?:output|input)\b")
+_step_numbers = count(1)
+
+
+class UnusedStep(NamedTuple):
+    """A step that was made outside every block from values of a block, and is not yet part of a workflow."""
+
+    description: str
+    #: For each workflow whose values the step uses, one of these values.
+    uses: Mapping[str, str]
+    file: str
+    line: int
+
+
+#: The unused steps by their numbers, which copies of a step share.
+unused_steps: dict[int, UnusedStep] = {}
 
 
 class StepBlock:
@@ -45,12 +60,30 @@ class StepBlock:
                 "give one of them another task_ref_name"
             )
         self.steps.append(step)
-        step_owners[name] = self.workflow.name
+        step._owner = step_owners[name] = self.workflow.name
 
     def make_unused_name(self, stem: str) -> str:
         """Return a reference name that no step of the workflow has: `stem`, or `stem` with a number."""
         taken = self.workflow.reference_names()
         return stem if stem not in taken else next(n for i in count(2) if (n := f"{stem}_{i}") not in taken)
+
+
+def remember_unused_step(step: Any, file: str, line: int) -> None:
+    """Store a step that was made outside every block, if it uses values of a block.
+
+    The step itself is not stored, because the program may drop it.
+    """
+    uses: dict[str, str] = {}
+    for reference in list_references(step._input_parameters):
+        if reference._owner is not None:
+            uses[reference._owner] = str.__str__(reference)
+    for text in list_texts(step._input_parameters):
+        for name in STEP_REFERENCE.findall(text):
+            if name in step_owners:
+                uses[step_owners[name]] = f"the result of {name!r}"
+    if uses:
+        step._number = next(_step_numbers)
+        unused_steps[step._number] = UnusedStep(step._describe(), uses, file, line)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 from conductor.client.workflow.no_value import NoValue, make_no_value_error, reject
 from conductor.client.workflow.reference import Reference, open_blocks
-from conductor.client.workflow.step_blocks import unused_steps
+from conductor.client.workflow.step_blocks import remember_unused_step
 from conductor.client.workflow.step_signature import LazySignature, StepSignature, name_arguments
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.client.workflow.task.task import TaskInterface
@@ -23,6 +23,8 @@ class TypedStep(NoValue, TaskInterface):
     #: Whether a wrong use of this step raises an error at once. For steps in the style of conductor-python it is False,
     #: and `workflow.validate()` reports the mistakes.
     _typed = False
+    #: The workflow whose block has the step.
+    _owner: str | None = None
 
     @property
     def _signature(self) -> StepSignature:
@@ -43,11 +45,15 @@ class TypedStep(NoValue, TaskInterface):
         """
         if not self._typed:
             return super().output(json_path)
-        return self._signature.output_reference(self._task_reference_name, self._describe(), json_path)
+        return self._own(self._signature.output_reference(self._task_reference_name, self._describe(), json_path))
 
     def as_reference(self) -> Reference:
         """Return the expression for the result of the step, which replaces the step in inputs of other steps."""
-        return self._signature.whole_output(self._task_reference_name, self._describe())
+        return self._own(self._signature.whole_output(self._task_reference_name, self._describe()))
+
+    def _own(self, reference: Reference) -> Reference:
+        reference._owner = self._owner
+        return reference
 
     def __getattribute__(self, name: str) -> Any:
         if name in _SHADOWED and object.__getattribute__(self, "_typed"):
@@ -155,5 +161,5 @@ def make_worker_step(
         block.append(step)
     elif typed:
         caller = sys._getframe(2)  # the caller of the decorated function
-        unused_steps[step] = caller.f_code.co_filename, caller.f_lineno
+        remember_unused_step(step, caller.f_code.co_filename, caller.f_lineno)
     return step

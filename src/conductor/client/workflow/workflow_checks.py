@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from conductor.client.workflow.authoring_errors import UnknownOutput, WorkflowError, suggest_name
 from conductor.client.workflow.each_step import EachTask, list_steps
-from conductor.client.workflow.reference import to_plain_value
-from conductor.client.workflow.step_blocks import step_owners, unused_steps
+from conductor.client.workflow.reference import list_references, list_texts
+from conductor.client.workflow.step_blocks import STEP_REFERENCE, step_owners, unused_steps
 
 if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 
-_STEP_REFERENCE = re.compile(r"\$\{\s*([^.\[\]{}\s]+)\.(?:output|input)\b")
 _INPUT = re.compile(r"\$\{\s*workflow\.input\.([^{}\s]+?)\s*\}")
 _VARIABLE = re.compile(r"\$\{\s*workflow\.variables\.([^.\[\]{}\s]+)")
 
@@ -28,6 +27,7 @@ def check_workflow(workflow: ConductorWorkflow) -> None:
     """
     if not workflow.steps():
         raise WorkflowError(f"workflow {workflow.name!r} has no steps")
+    _check_owners(workflow)
     names = workflow.reference_names()
     variables = _list_variables(workflow)
     for where, text in _list_texts(workflow):
@@ -57,19 +57,29 @@ def check_workflow(workflow: ConductorWorkflow) -> None:
 
 def warn_about_steps_outside(workflow: ConductorWorkflow) -> None:
     """Warn about calls of workers below the block that use results of its steps: they are not part of the workflow."""
-    for step, (file, line) in list(unused_steps.items()):
-        texts = _list_strings(to_plain_value(step._input_parameters))
-        used = [name for text in texts for name in _STEP_REFERENCE.findall(text)]
-        names = [name for name in used if step_owners.get(name) == workflow.name]
-        if names:
-            del unused_steps[step]
+    for number, step in list(unused_steps.items()):
+        if workflow.name in step.uses:
+            del unused_steps[number]
             warnings.warn_explicit(
-                f"step {step._describe()} uses the result of {names[0]!r}, but is called outside the `with` block of "
+                f"step {step.description} uses {step.uses[workflow.name]}, but is called outside the `with` block of "
                 f"workflow {workflow.name!r}, which therefore does not contain it: indent the call",
                 UserWarning,
-                file,
-                line,
+                step.file,
+                step.line,
             )
+
+
+def _check_owners(workflow: ConductorWorkflow) -> None:
+    """Check that no step of another workflow is used. It may have the name of a step of this workflow."""
+    for where, values in _list_places(workflow):
+        for reference in list_references(values):
+            if reference._owner not in (None, workflow.name):
+                raise _make_owner_error(where, workflow, _describe_target(reference), reference._owner)
+
+
+def _describe_target(reference: Reference) -> str:
+    found = STEP_REFERENCE.match(str.__str__(reference))
+    return str.__str__(reference) if found is None or found[1] == "workflow" else repr(found[1])
 
 
 def _check_blocks_of_elements(workflow: ConductorWorkflow) -> None:

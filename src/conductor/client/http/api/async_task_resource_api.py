@@ -215,7 +215,7 @@ class TaskOperations(Operations):
 
 
 class AsyncTaskResourceApi(TaskOperations, AsyncClient):
-    """The task endpoints, with those that only workers need.
+    """The task endpoints, including the endpoints that only workers need.
 
     Args:
         api_client: The connections to use.
@@ -339,7 +339,7 @@ class _Ids(msgspec.Struct, rename="camel"):
 
 
 def decode_tasks(items: Sequence[bytes]) -> tuple[list[Task], tuple[UnreadableTask, ...]]:
-    """Decode each task separately, so that an unreadable one does not affect the others."""
+    """Return the decoded tasks, and those that cannot be decoded. Each task is decoded separately."""
     tasks: list[Task] = []
     unreadable: list[UnreadableTask] = []
     for item in items:

@@ -16,7 +16,7 @@ class BaseWorkflow(Model, kw_only=True):
         return self.status in TERMINAL_WORKFLOW_STATUSES
 
     def is_completed(self) -> bool:
-        """Return whether the workflow has ended, as `is_terminal`."""
+        """Return whether the workflow has ended, successfully or not. The same as `is_terminal`."""
         return self.is_terminal
 
     def is_successful(self) -> bool:

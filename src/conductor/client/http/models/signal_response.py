@@ -22,7 +22,7 @@ class WorkflowSignalReturnStrategy(StrEnum):
 
 
 class SignalResponse(Model, kw_only=True):
-    """A workflow or a task, as `response_type` says."""
+    """The answer to a signal: a workflow or a task, depending on `response_type`."""
 
     response_type: str | None = None
     target_workflow_id: str | None = None

@@ -37,7 +37,7 @@ class WorkflowDef(Definition, kw_only=True):
     owner_email: str | None = None
     #: ALERT_ONLY (the server's default) or TIME_OUT_WF.
     timeout_policy: str | None = None
-    #: The longest time of the workflow; 0 means no limit.
+    #: The time limit of the workflow in seconds; 0 means no limit.
     timeout_seconds: OrDefault[int] = sent_default(int)
     workflow_status_listener_enabled: bool | None = None
     workflow_status_listener_sink: str | None = None

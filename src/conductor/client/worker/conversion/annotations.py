@@ -99,7 +99,10 @@ def read_annotation(annotation: Any) -> Converter:
 
 
 class _Reader:
-    """Reads one annotation. Tracks the classes that it is reading, because a class may contain itself."""
+    """Finds the converter of one annotation.
+
+    Tracks the classes that it is reading, because a class may contain itself.
+    """
 
     def __init__(self) -> None:
         self._inside: dict[Any, DeferredConverter] = {}
@@ -249,7 +252,7 @@ def wraps_result(annotation: Any) -> bool | None:
 
 
 def _list_members(annotation: Any) -> list[Any]:
-    """Return the types in a return annotation whose values become the task output, so not `TaskInProgress`."""
+    """Return the types in a return annotation whose values become the task output. `TaskInProgress` is left out."""
     origin = typing.get_origin(annotation)
     if origin in (collections.abc.Awaitable, collections.abc.Coroutine):
         return _list_members(typing.get_args(annotation)[-1])

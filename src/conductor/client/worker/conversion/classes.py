@@ -136,7 +136,7 @@ def make_object_converter(cls: type, fields: Sequence[ObjectField]) -> Converter
 
 
 class PydanticConverter(Converter):
-    """A pydantic model or dataclass, read by pydantic. Lenient reading is pydantic's lax mode."""
+    """Lets pydantic read a pydantic model or dataclass. Lenient reading is pydantic's lax mode."""
 
     hashable = False
 
@@ -216,7 +216,7 @@ class PydanticConverter(Converter):
 
 
 def _make_input_error(error: Any) -> InputError:
-    """Return the first error of pydantic."""
+    """Return the first error that pydantic reports, as an `InputError`."""
     first = error.errors()[0]
     result = InputError("", first["msg"])
     for part in reversed(first["loc"]):
@@ -240,7 +240,7 @@ def make_struct_converter(cls: type[msgspec.Struct], converter: ObjectConverter)
 
 
 class ArrayStructConverter(Converter):
-    """A msgspec struct that is an array in JSON, read by msgspec."""
+    """Lets msgspec read a struct that is an array in JSON."""
 
     hashable = False
 

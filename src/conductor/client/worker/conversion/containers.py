@@ -23,7 +23,7 @@ from conductor.client.worker.conversion.scalars import FloatConverter, IntConver
 
 
 class OptionalConverter(Converter):
-    """A value or null."""
+    """Converts the values of another converter, and null to None."""
 
     nullable = True
 
@@ -44,7 +44,10 @@ class OptionalConverter(Converter):
 
 
 class UnionConverter(Converter):
-    """A union. Uses the first member that accepts a value strictly, or else the first that accepts it leniently."""
+    """Converts values of a union type.
+
+    It uses the first union member that accepts a value strictly, or else the first member that accepts it leniently.
+    """
 
     def __init__(self, members: Sequence[Converter]) -> None:
         self.members = members
@@ -75,7 +78,7 @@ class UnionConverter(Converter):
 
 
 class ArrayConverter(Converter):
-    """A JSON array with items of one type, as list, set, frozenset, deque or tuple."""
+    """Converts a JSON array with items of one type to a list, set, frozenset, deque or tuple."""
 
     hashable = False
 
@@ -116,7 +119,7 @@ class ArrayConverter(Converter):
 
 
 class TupleConverter(Converter):
-    """A JSON array of fixed length."""
+    """Converts a JSON array of fixed length to a tuple."""
 
     def __init__(self, items: Sequence[Converter]) -> None:
         self.items = items
@@ -149,7 +152,7 @@ class TupleConverter(Converter):
 
 
 class DictConverter(Converter):
-    """A JSON object with keys of one type and values of one type."""
+    """Converts a JSON object with keys of one type and values of one type to a dict or another mapping."""
 
     name = "object"
     hashable = False
@@ -235,7 +238,7 @@ def make_readers(fields: Sequence[ObjectField], *, strict: bool) -> list[FieldRe
 
 
 def read_fields(given: dict[str, Any], readers: Sequence[FieldReader]) -> dict[str, Any]:
-    """Convert the values of an object to arguments.
+    """Convert the values of a JSON object, and return them as arguments by name.
 
     Raises:
         InputError: A value is wrong or missing.
@@ -256,7 +259,7 @@ def read_fields(given: dict[str, Any], readers: Sequence[FieldReader]) -> dict[s
 
 
 class ObjectConverter(Converter):
-    """A JSON object with known fields, from which a Python object is built."""
+    """Converts a JSON object with known fields to a Python object."""
 
     hashable = False
 
@@ -331,7 +334,7 @@ def write_object_schema(
 
 
 class NamedTupleConverter(Converter):
-    """A named tuple: an array of its fields, or an object."""
+    """Converts a JSON array or a JSON object to a named tuple."""
 
     def __init__(self, array: TupleConverter, table: ObjectConverter) -> None:
         self.array = array
@@ -434,7 +437,7 @@ def find_description(annotation: Any) -> str | None:
 
 
 class BoundedConverter(Converter):
-    """A type with bounds, which are checked after the conversion."""
+    """Converts with another converter, and then checks bounds such as a minimum."""
 
     def __init__(self, inner: Converter, bounds: dict[str, Any]) -> None:
         self.inner = inner

@@ -39,7 +39,7 @@ _INTEGER = r"^-?(?:0|[1-9][0-9]*)" + _END
 
 
 class StrConverter(Converter):
-    """Text."""
+    """Converts text."""
 
     name = "str"
     keywords: Mapping[str, object] | None = {"type": "string"}
@@ -61,7 +61,7 @@ class StrConverter(Converter):
 
 
 class PathConverter(StrConverter):
-    """The path of a file, as text."""
+    """Converts text to the path of a file."""
 
     exact = None
 
@@ -73,7 +73,7 @@ class PathConverter(StrConverter):
 
 
 class IntConverter(Converter):
-    """A whole number. JSON may write it as `5` or `5.0`."""
+    """Converts a whole number. JSON may write it as `5` or `5.0`."""
 
     name = "int"
     keywords: Mapping[str, object] | None = {"type": "integer"}
@@ -98,7 +98,7 @@ class IntConverter(Converter):
 
 
 class IntTextConverter(Converter):
-    """A whole number written as text, such as the key of a JSON object."""
+    """Converts a whole number that is written as text, such as the key of a JSON object."""
 
     name = "int"
     keywords: Mapping[str, object] | None = {"type": "string", "pattern": _INTEGER}
@@ -114,7 +114,7 @@ class IntTextConverter(Converter):
 
 
 class FloatConverter(Converter):
-    """A number."""
+    """Converts a number to a float."""
 
     name = "float"
     keywords: Mapping[str, object] | None = {"type": "number"}
@@ -154,7 +154,7 @@ def _parse_number(text: str) -> int | float:
 
 
 class BoolConverter(Converter):
-    """True or false."""
+    """Converts true and false."""
 
     name = "bool"
     keywords: Mapping[str, object] | None = {"type": "boolean"}
@@ -173,7 +173,7 @@ class BoolConverter(Converter):
 
 
 class NullConverter(Converter):
-    """Null."""
+    """Accepts only null."""
 
     name = "null"
     keywords: Mapping[str, object] | None = {"type": "null"}
@@ -199,7 +199,7 @@ class ScalarConverter(Converter):
 
 
 class TextConverter(Converter):
-    """A type whose values are JSON texts that match a pattern."""
+    """Converts JSON texts that match a pattern to values of one type, such as dates."""
 
     def __init__(
         self,
@@ -319,7 +319,7 @@ def _make_base64_converter(kind: type[bytes] | type[bytearray]) -> TextConverter
 
 
 class DecimalConverter(Converter):
-    """A decimal number: a text or a JSON number."""
+    """Converts a text or a JSON number to a Decimal."""
 
     name = "Decimal"
     keywords: Mapping[str, object] | None = {"type": ["number", "string"], "pattern": _DECIMAL}
@@ -344,7 +344,7 @@ class DecimalConverter(Converter):
 
 
 class ChoiceConverter(Converter):
-    """Literal values, or the members of an enum by their values."""
+    """Accepts the values of a `Literal`, or converts the values of an enum to its members."""
 
     def __init__(self, name: str, choices: Sequence[tuple[Any, Any]], kind: type[Enum] | None = None) -> None:
         self.name = name
@@ -409,7 +409,7 @@ def make_literal_converter(values: tuple[Any, ...]) -> ChoiceConverter:
 
 
 class FlagConverter(Converter):
-    """An `enum.Flag`: a number that combines members."""
+    """Converts a number to the combined members of an `enum.Flag`."""
 
     def __init__(self, kind: type[Flag]) -> None:
         self.kind = kind
