@@ -46,8 +46,8 @@ MAX_EXPRESSIONS = 20_000
 
 # -- steps of workflows
 
-#: A step of a workflow creates about this many tasks, or tasks whose inputs resolve to about this many bytes. The next
-#: step creates the rest, after steps of other workflows.
+#: One decision about a workflow creates at most about this many tasks, or tasks whose inputs resolve to about this many
+#: bytes. The next decision creates the rest, after decisions about other workflows.
 TASKS_PER_DECISION = 200
 BYTES_PER_DECISION = 1024 * 1024
 #: A dynamic fork with more branches is rejected, because all branches are read before the first one starts.

@@ -47,7 +47,7 @@ class SnapshotTask:
 
 
 class Snapshot:
-    """A parsed snapshot."""
+    """A parsed snapshot of a workflow definition and its task definitions."""
 
     def __init__(self, pk: int, body: bytes) -> None:
         self.pk = pk

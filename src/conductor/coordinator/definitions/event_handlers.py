@@ -54,7 +54,7 @@ class EventHandler(msgspec.Struct, rename="camel", kw_only=True):
     evaluator_type: str | None = None
 
     def wire(self) -> JsonObject:
-        """Return the handler as JSON, without absent fields."""
+        """Return the handler as JSON. Fields without a value are left out."""
         fields = msgspec.to_builtins(self)
         fields["actions"] = [{k: v for k, v in action.items() if v is not None} for action in fields["actions"]]
         return {key: value for key, value in fields.items() if value is not None}

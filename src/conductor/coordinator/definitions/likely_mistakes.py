@@ -205,7 +205,7 @@ def find_likely_mistakes(definition: JsonObject, prefix: str = "") -> Iterator[D
 
 
 def find_similar_fields(fields: JsonObject, known: frozenset[str], path: str) -> Iterator[DefinitionProblem]:
-    """Return the unknown fields whose names are similar to a known one. Conductor ignores every unknown field."""
+    """Yield a problem for each unknown field with a name similar to a known one. Conductor ignores unknown fields."""
     for name in islice((name for name in fields if name not in known), MAX_NAMES_COMPARED):
         meant = find_similar(name, known)
         if meant is not None:
@@ -300,7 +300,10 @@ def _find_one_letter_away(kind: str) -> str | None:
 
 
 def _is_one_letter_away(one: str, other: str) -> bool:
-    """Return whether the names are equal, or become equal if one letter is changed, added, removed or swapped."""
+    """Return whether one name becomes the other if one letter changes, or two neighbours are swapped, or if none does.
+
+    A letter that is added or removed counts as a change.
+    """
     if abs(len(one) - len(other)) > 1:
         return False
     equal = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -1,7 +1,7 @@
 """A JSON schema in a plain form: references inside the schema only, no `$id`, no `nullable`.
 
-The plain form has the same meaning, and two properties that the original may lack. The validator fetches nothing for
-it, and `schema_cost` can follow every reference.
+The plain form has the same meaning as the original. Because its references stay inside the schema, the validator
+fetches nothing from other places, and `schema_cost` can follow every reference.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from conductor.protocol.json_types import Json, JsonObject
 #: A schema that is nested deeper than this is rejected.
 MAX_SCHEMA_DEPTH = 200
 TOO_DEEP = f"it is nested more than {MAX_SCHEMA_DEPTH} levels deep"
-#: A pattern with look-ahead or look-behind needs a regex engine that backtracks, which can be slow. So a text that is
-#: longer than this never matches such a pattern.
+#: A pattern with look-ahead or look-behind needs a regex engine that backtracks, which can be slow. So the engine does
+#: not run on texts that are longer than this; they count as not matching.
 MAX_BACKTRACKED_CHARS = 10_000
 #: Messages show this many characters of the beginning and of the end of a text from a schema.
 MAX_SHOWN_CHARS = 300
@@ -87,7 +87,8 @@ class PlainSchema:
         for node in list(self._plain.values()):
             names = node.get("patternProperties")
             for name in names if isinstance(names, dict) else ():
-                # If a backtracking match were given up, the property would count as not matching, and not be checked.
+                # The engine that backtracks aborts a match that takes too many attempts. The property would then count as
+                # not matching, so its value would not be checked.
                 if not is_linear(name):
                     raise SchemaRejected(
                         f"'{cut(name)}' of patternProperties is not a valid pattern, or has look-ahead or look-behind"

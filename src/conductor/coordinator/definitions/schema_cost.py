@@ -1,4 +1,4 @@
-"""How much work a JSON schema can cause, known before it validates anything.
+"""Computes how much work a JSON schema can cause, before it validates anything.
 
 A schema of two kilobytes can request the same check a million times, by chains of references that double or by
 recursion that multiplies. A validator that runs inside a transaction must not meet such a schema.
@@ -210,7 +210,10 @@ class _Analysis:
             yield from (schema for schema in dependencies.values() if isinstance(schema, dict))
 
     def _property_places(self, applied: _Applied) -> Iterator[_Counts]:
-        """Return the places below an object: its names, its unnamed properties, and each named property."""
+        """Yield the places below an object.
+
+        They are the property names, the properties that no schema names, and each property that a schema names.
+        """
         applied = [(node, times) for node, times in applied if any(keyword in node for keyword in _PROPERTY_KEYWORDS)]
         names: set[str] = set()
         every_property, property_name = _Counts(), _Counts()

@@ -69,7 +69,7 @@ class TaskDef(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False)
     updated_by: str | None = None
 
     def wire(self) -> JsonObject:
-        """Return the definition as JSON, without absent fields."""
+        """Return the definition as JSON. Fields without a value are left out."""
         return {key: value for key, value in msgspec.to_builtins(self).items() if value is not None}
 
 

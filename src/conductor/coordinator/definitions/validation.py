@@ -1,4 +1,4 @@
-"""Which workflow definitions can be registered. Unsupported parts are rejected here, and never ignored later."""
+"""Decides which workflow definitions can be registered. Unsupported parts are rejected here, never ignored later."""
 
 from __future__ import annotations
 

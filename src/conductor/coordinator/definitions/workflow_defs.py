@@ -73,7 +73,7 @@ def workflow_def_body(tx: Tx, name: str, version: int | None) -> bytes | None:
 
 
 def find_circles(tx: Tx, definition: JsonObject) -> list[str]:
-    """Return which sub-workflows of a workflow start this workflow again, directly or through one other workflow.
+    """Return a warning for each sub-workflow that starts this workflow again, directly or through one other workflow.
 
     Sub-workflows in a SWITCH are ignored, because a circle with a condition can end.
     """

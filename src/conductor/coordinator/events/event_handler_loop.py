@@ -99,7 +99,7 @@ def _applies(handler: EventHandler, payload: JsonObject) -> bool:
 
 
 def _parse_texts(payload: JsonObject) -> JsonObject:
-    """Parse each text of a payload that contains a JSON object or array."""
+    """Return a payload in which each text with a JSON object or array is replaced by the parsed value."""
     return {name: _parse_text(value) for name, value in payload.items()}
 
 

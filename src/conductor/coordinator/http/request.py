@@ -222,7 +222,7 @@ def read_json(body: bytes, wanted: type[T]) -> T:
 
 @functools.cache
 def _decoder(wanted: Any) -> Any:
-    """Return the decoder of a type. It is cached, because creating a decoder takes longer than decoding a small body."""
+    """Return the decoder of a type, cached, because creating a decoder takes longer than decoding a small body."""
     return msgspec.json.Decoder(wanted, strict=False)
 
 

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-#: The schemes of Litestream.
+#: The URL schemes that Litestream supports.
 SCHEMES = ("file", "s3", "gs", "abs", "oss", "sftp", "nats", "webdav", "webdavs")
 #: A replica is stored below the URL under its number, with at least this many digits: `000001`.
 NUMBER_DIGITS = 6
@@ -32,7 +32,7 @@ class ReplicaUrl:
         """Return the URL of a text. A text without a scheme is a directory.
 
         Raises:
-            InvalidReplicaUrl: The text is not such a URL.
+            InvalidReplicaUrl: The text is not a URL that Litestream supports.
         """
         if not text.strip():
             raise InvalidReplicaUrl(
@@ -65,7 +65,7 @@ class ReplicaUrl:
 
     @property
     def configuration(self) -> dict[str, str]:
-        """The replica in a configuration of Litestream.
+        """The entry for this replica in a configuration file of Litestream.
 
         Litestream percent-encodes the path of a file URL: `file:///a b` names the directory `/a%20b`. So a directory is
         configured by its path.

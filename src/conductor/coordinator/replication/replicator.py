@@ -271,7 +271,8 @@ class Replicator:
                 if has_number or self._try_to_choose_replica():
                     has_number = True
                     self._run_program()
-                    # The next run begins a new replica. A program that ends at once must not use up many numbers.
+                    # The next run begins a new replica, unless this run has copied nothing: a program that ends at
+                    # once must not use up many numbers.
                     has_number = self._replica is not None and not self._has_copies(self._replica)
             except (StoreError, OSError) as error:
                 self._note_error(str(error))
@@ -291,7 +292,8 @@ class Replicator:
         if lock is None:
             return
         try:
-            # Litestream's working files describe the last replica. Without them, the new one begins with a snapshot.
+            # Remove Litestream's working files, which describe the last replica, so that the new one begins with a
+            # snapshot.
             shutil.rmtree(self._directory / "state", ignore_errors=True)
             configuration = self._directory / CONFIGURATION
             write_configuration(configuration, self._make_configuration(self._replica))

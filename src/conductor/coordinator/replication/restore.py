@@ -35,7 +35,7 @@ from conductor.coordinator.store.database_file import (
 from conductor.coordinator.store.online_backup import SIDE_FILE_SUFFIXES
 from conductor.coordinator.store.statements import RESTORED_STATE, SECRET, RestoredState
 
-#: The suffix of the database that a restore replaces. The next ones get `.replaced.1`, `.replaced.2` and so on.
+#: The suffix of the database that a restore replaces. Further restores use `.replaced.1`, `.replaced.2` and so on.
 REPLACED_SUFFIX = ".replaced"
 _WORK_SUFFIX = ".restoring"
 _COPIED_AT_ONCE = 1 << 20
@@ -151,9 +151,9 @@ def _check_target(database: Path, stack: contextlib.ExitStack, *, force: bool) -
 
 
 def _wait_for_litestream(database: Path, stack: contextlib.ExitStack) -> None:
-    """Wait until the Litestream of a killed coordinator has copied its last changes, and let no other one begin.
+    """Wait until the Litestream of a killed coordinator has ended. Lock its directory, so that no other one starts.
 
-    Otherwise this Litestream could add pages of the restored database to the replica of the old one.
+    Otherwise Litestream could add pages of the restored database to the replica of the old database.
     """
     try:
         handle = os.open(Path(f"{database}{DIRECTORY_SUFFIX}") / LOCK, os.O_RDWR | os.O_CLOEXEC)

@@ -110,7 +110,7 @@ class SecretMask:
         return "".join([*parts, self._mask_fragments(text[last:], failed)])
 
     def _find_places(self, text: str, lower: str, forms: list[str]) -> Iterator[tuple[int, int, str]]:
-        """Return where forms occur, as (start, end, placeholder), in linear time."""
+        """Yield where forms of secrets occur in a text, as (start, end, placeholder). Takes linear time."""
         for form in forms:
             size, start = len(form), lower.find(form)
             while start >= 0:

@@ -29,7 +29,7 @@ class ClockJumps:
         return jump_ms if abs(jump_ms) >= MIN_JUMP_MS else 0
 
     def accept(self, jump_ms: int, failure: BaseException | None) -> None:
-        """Measure later jumps from now on, and log this one.
+        """Log a jump, and measure later jumps relative to the clock after this jump.
 
         Args:
             jump_ms: The jump.

@@ -24,7 +24,7 @@ RESERVE_SHARE, MAX_RESERVE_BYTES = 0.02, 256 << 20
 WARN_SHARE = 0.8
 #: The maximum size of the reserve file, which is removed when the disk is full.
 MAX_FILE_BYTES = 8 << 20
-#: A value of the free space is used again for this long.
+#: The free space is read again only after this time.
 READ_AGAIN_S = 1.0
 _REMEDY = (
     "remove finished workflows with `conductor-worker purge --older-than 7d --vacuum` or --keep-days, "

@@ -19,7 +19,7 @@ from conductor.coordinator.store.statements import Epoch
 
 #: The maximum number of cached ids of workflows, of tasks, and of schedule runs.
 MAX_CACHED = 16_384
-#: The low bits of a lease number, this many, count the deliveries of the task. The higher bits are the epoch number.
+#: How many low bits of a lease number count the deliveries of the task. The higher bits are the epoch number.
 LEASE_BITS = 32
 
 _UUID = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-8([0-9a-f]{3})-8([0-9a-f]{3})-([0-9a-f]{12})")
@@ -43,8 +43,8 @@ class Ids:
         #: Return the key from an id, or None if this file did not create that id.
         self.workflow_pk, self.task_pk, self.run_pk = workflows.key, tasks.key, runs.key
         self._secrets = {epoch.number: secret for epoch, secret in zip(epochs, secrets, strict=True)}
-        #: The seals of leases by epoch, created on first use: a coordinator that could not start for days has begun
-        #: many epochs.
+        #: Keyed digests for lease ids by epoch. They are created on first use, because a file can have many epochs:
+        #: each attempt to start a coordinator begins one.
         self._lease_seals: dict[int, blake2b] = {}
         self._lease_base = epochs[-1].number << LEASE_BITS
 
@@ -76,7 +76,7 @@ class _Kind:
     """The ids of workflows, of tasks or of schedule runs. An id is needed several times in a row, so it is cached."""
 
     def __init__(self, name: bytes, first_keys: list[int], secrets: list[bytes]) -> None:
-        # An epoch that created no id has the same first key as the next one.
+        # An epoch that created no id has the same first key as the next epoch, which replaces it in this dict.
         used = dict(zip(first_keys, secrets, strict=True))
         self._first_keys = list(used)
         self._seals = [_begin_seal(secret, name + b":") for secret in used.values()]

@@ -37,8 +37,8 @@ class ParkedPoll:
         self.is_polling = False
         #: Whether a transaction is leasing tasks for the poll.
         self.is_claimed = False
-        #: Whether a wake-up reached the poll while it was claimed or had tasks. If so, the poll wakes the next poll when
-        #: it ends.
+        #: Whether a wake-up reached the poll while it was claimed or had tasks. If so, the poll wakes the next poll at
+        #: its end.
         self.has_missed_wake = False
         #: Leased tasks that `take_granted` has not returned yet.
         self._granted: list[Any] = []

@@ -76,7 +76,10 @@ def _start_each(
 
 
 def _note_unused_keys(tx: Tx, starts: Sequence[Start | ApiError]) -> None:
-    """Look up all idempotency keys at once, because every query first writes the changed rows of the cache."""
+    """Note in the cache which idempotency keys are unused.
+
+    All keys of a workflow name are looked up in one query, because every query first writes the changed rows of the cache.
+    """
     keys: dict[str | None, set[str]] = {}
     for start in starts:
         if isinstance(start, Start) and start.idempotency_key:

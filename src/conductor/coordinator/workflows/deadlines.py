@@ -55,7 +55,10 @@ class Deadlines:
         return [workflow]
 
     def apply_timeout(self, tx: Tx, expired: ExpiredTask) -> list[int]:
-        """End the workflow of a task that has timed out, if the timeout policy of the task is TIME_OUT_WF."""
+        """End the workflow of a task that has timed out, if the timeout policy of the task is TIME_OUT_WF.
+
+        Return the workflows that must be decided because of it.
+        """
         if not expired.ends_workflow:
             return []
         return self._executions.run_guarded(tx, expired.workflow, lambda tx, _: self._time_out(tx, expired))

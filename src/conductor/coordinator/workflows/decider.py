@@ -456,7 +456,10 @@ class Decider:
         return bool(self.find_ended(sequence[-1]))
 
     def find_ended(self, node: TaskNode) -> list[TaskState]:
-        """Return the ended task of a node and, for a SWITCH, the last task of its case; nothing while one is open."""
+        """Return the ended task of a node and, for a SWITCH, the last task of its case.
+
+        Return an empty list if one of these tasks has not ended.
+        """
         task = self.draft.current_task(node)
         if task is None or not (task.executed and task.status in TERMINAL_TASK_STATUSES):
             return []

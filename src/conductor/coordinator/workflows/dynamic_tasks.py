@@ -195,7 +195,7 @@ def _format_null(value: Any) -> Any:
 
 
 def branch_node(draft: Draft, fork: TaskNode, task: Mapping[str, Any]) -> tuple[TaskNode, RuntimeDefinition]:
-    """Return the node of a branch, with the task definition that is registered now."""
+    """Return the node of a branch, and its definition, which contains the task definition that is registered now."""
     own = RuntimeDefinition(task=_with_definition(draft, _with_type(task)), fork=fork.ref)
     return draft.plan.make_runtime_node(own.task, task_type(own.task), fork), own
 

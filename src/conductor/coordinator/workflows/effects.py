@@ -374,7 +374,10 @@ class Effects:
         known.state = task
 
     def _queue_for_script(self, tx: Tx, row: TaskRow) -> dict[str, Any]:
-        """Queue a running task for the evaluation of its script. Until then, the timeouts of the task do not apply."""
+        """Announce a running task to the script worker. Return the columns that put the task into the script queue.
+
+        The columns also replace the timeouts of the task by those of a script.
+        """
         queue = get_queue_keys(tx, row.operator, system_domain(row.operator), SCRIPT)[1]
         self._queue.announce_ready(tx, queue)
         return {
@@ -662,7 +665,7 @@ class Effects:
         workflow_input: dict[str, Any] | None,
         correlation_id: str | None,
     ) -> None:
-        """Replace the input, the correlation id, or both."""
+        """Replace the input of a workflow, its correlation id, or both."""
         if correlation_id is not None:
             cached.update(tx, correlation_id=correlation_id)
         if workflow_input is not None:

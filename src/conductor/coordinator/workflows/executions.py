@@ -158,7 +158,7 @@ class Executions:
         tx.notes.add_wake(tx.now_ms)
 
     def _step(self, tx: Tx, pk: int, answers: dict[str, Any] | None = None) -> list[int]:
-        """Decide one workflow and carry out the decision."""
+        """Decide one workflow and carry out the decision. Return the workflows that must be decided because of it."""
         cached = self.get_cached(tx, pk)
         if cached.row.status in TERMINAL_WORKFLOW_STATUSES:
             if cached.row.wake_at_ms is not None:  # the step was postponed, and the workflow has ended since
@@ -329,7 +329,9 @@ class Executions:
     # -- errors ----------------------------------------------------------------------------------------------------
 
     def run_guarded(self, tx: Tx, pk: int, step: Step) -> list[int]:
-        """Take a step of one workflow. An error in the step ends only this workflow.
+        """Take a step of one workflow. Return the workflows that must be decided because of it.
+
+        An error in the step ends only this workflow.
 
         A transaction first runs without savepoints. If it fails, the writer runs it again with a savepoint for each
         step (`Tx.is_careful`).
@@ -514,7 +516,7 @@ class Executions:
         return workflow_rate_limits.take_turn(tx, cached.row, snapshot.definition).waits
 
     def _find_resumable(self, tx: Tx, pk: int, state: WorkflowState) -> frozenset[str]:
-        """Return the own sub-workflows of a workflow that have ended without success and can be resumed."""
+        """Return the ids of the sub-workflows that a workflow has started itself and that ended without success."""
         children = {task.sub_workflow_id for task in state.tasks if task.sub_workflow_id}  # type: ignore[attr-defined]
         resumable = set()
         for child in children:
@@ -602,7 +604,10 @@ class Executions:
             self._mark_for_termination(tx, pk, children, why)
 
     def _mark_for_termination(self, tx: Tx, parent: int, children: Sequence[int], why: str) -> None:
-        """Mark the running sub-workflows that `parent` has started, but not those that it shares with their parent."""
+        """Mark those running sub-workflows among `children` that `parent` has started itself.
+
+        A sub-workflow that it only shares through an idempotency key belongs to another parent, and is not marked.
+        """
         if children:
             reason = f"Parent workflow has been terminated with {why}"
             tx.run_many(MARK_FOR_TERMINATION, [(reason, child, parent) for child in children])

@@ -47,7 +47,7 @@ class FastLoops:
         self._loops: dict[tuple[str, str], _MeasuredLoop] = {}
 
     def note(self, reached: LoopRound) -> None:
-        """Measure the pace of a loop, and log the first time that the loop is fast."""
+        """Measure the pace of a loop, and log a warning when the loop becomes fast."""
         now_s, key = self._clock.monotonic(), (reached.workflow, reached.ref)
         before = self._loops.pop(key, None)
         pace = 0.0

@@ -42,7 +42,10 @@ def _is_in_iteration(plan: WorkflowPlan, task: TaskState, loop: TaskNode, suffix
 
 
 def _find_stored_tasks(draft: Draft, loop: TaskNode, suffix: str) -> Iterator[str]:
-    """Yield the ids of the stored tasks of an iteration. A fork comes last, because its input lists its branches."""
+    """Yield the ids of the stored tasks of an iteration.
+
+    The id of a dynamic fork comes after the ids of its branches, because the branches are found through its input.
+    """
     for node in _nodes_inside(draft.plan, loop):
         found = list(draft.state.tasks.named(node.ref + suffix))
         if node.type == "FORK_JOIN_DYNAMIC":

@@ -95,8 +95,8 @@ async def view_failed_ids(request: ApiRequest) -> Answer:
 async def view_events(request: ApiRequest) -> Answer:
     """GET /view/events: stream which workflows have changed, as server-sent events.
 
-    The event `change` names the workflows, or says `all`. The event `reset` says that the client has missed events since
-    the one in its Last-Event-ID header.
+    The event `change` names the workflows, or says `all`. The event `reset` says that the client has missed events
+    since the one in its Last-Event-ID header.
     """
     feed, gone = request.core.change_feed, asyncio.Event()
     if feed.is_full:

@@ -223,7 +223,7 @@ async def list_running(request: ApiRequest) -> Answer:
 
 
 async def list_correlated(request: ApiRequest) -> Answer:
-    """GET /workflow/{name}/correlated/{correlationId}: return open workflows; with includeClosed=true, ended ones, too."""
+    """GET /workflow/{name}/correlated/{correlationId}: return open workflows; includeClosed=true adds ended ones."""
     ids = [request.params["correlationId"]]
     return as_json((await _find_correlated(request, ids))[ids[0]])
 
