@@ -94,11 +94,26 @@ class TestSteps:
             price = quote("x")
         sent = notify(to=price.name)
         with pytest.warns(
-            UserWarning, match=r"step 'notify' uses the result of 'quote', .* of workflow 'w'.*: indent"
+            UserWarning, match="step 'notify' refers to step 'quote', .* of workflow 'w'.*: indent"
         ) as seen:
             assert len(tasks_of(w)) == 1
         assert seen[0].filename == __file__
         del sent
+
+    @pytest.mark.parametrize(
+        ("text", "target"),
+        [
+            (lambda price, w: price.name, "step 'quote'"),
+            (lambda price, w: w.input("to"), r"\$\{workflow.input.to\}"),
+        ],
+    )
+    def test_a_step_below_the_block_is_named_also_if_its_result_is_dropped_u4_76(self, text: Any, target: str) -> None:
+        with workflow("w") as w:
+            price = quote("x")
+        notify(to=text(price, w))
+        with pytest.warns(UserWarning, match=f"step 'notify' refers to {target}, .* of workflow 'w'") as seen:
+            tasks_of(w)
+        assert [one.filename for one in seen] == [__file__]
 
     def test_a_step_that_is_added_below_the_block_is_not_named_u4_76(self, recwarn: pytest.WarningsRecorder) -> None:
         with workflow("w") as w:
@@ -276,6 +291,26 @@ def step_of_another(w: ConductorWorkflow) -> None:
     charge("A", price.total)
 
 
+def namesake_of_another(w: ConductorWorkflow) -> None:
+    with workflow("other"):
+        note = charge("B", 2.0)
+    price = charge("A", 1.0)
+    notify(to=f"{price.receipt}")
+    w.returns(receipt=note.receipt)
+
+
+def result_of_namesake(w: ConductorWorkflow) -> None:
+    with workflow("other"):
+        text = label(address="there")
+    label(address=text)
+
+
+def input_of_another(w: ConductorWorkflow) -> None:
+    with workflow("other") as other:
+        notify(to=other.input("sku"))
+    notify(to=other.input("sku"))
+
+
 def counted_item(w: Any) -> None:
     with loop(times=3) as again:
         notify(to=again.item)
@@ -371,7 +406,19 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
     "a loop of no turns": (no_turns, "loop 'loop' runs at least once, got 0"),
     "a step of another workflow": (
         step_of_another,
-        "step 'charge' of workflow 'w' refers to 'quote', which is a step of workflow 'other': return it there",
+        "step 'charge' of workflow 'w' refers to step 'quote' of workflow 'other': return it there",
+    ),
+    "an output of another workflow with a step of that name (U4.75)": (
+        namesake_of_another,
+        "the output of workflow 'w' refers to step 'charge' of workflow 'other': return it there",
+    ),
+    "a result of another workflow with a step of that name (U4.75)": (
+        result_of_namesake,
+        "step 'label' of workflow 'w' refers to step 'label' of workflow 'other': return it there",
+    ),
+    "an input of another workflow (U4.75)": (
+        input_of_another,
+        r"step 'notify' of workflow 'w' refers to \$\{workflow.input.sku\} of workflow 'other': use an input of 'w'",
     ),
     "an input in a text that was not declared": (
         lambda w: notify(to="dear ${workflow.input.skuu}"),

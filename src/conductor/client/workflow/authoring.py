@@ -49,7 +49,7 @@ T = TypeVar("T", bound=TaskInterface)
 #: An element of a list.
 E = TypeVar("E")
 
-#: A name that a script reads, such as `$.size`. Calls such as `$.hasOwnProperty(...)` are left out.
+#: Matches a name that a script reads, such as `$.size`. Calls such as `$.hasOwnProperty(...)` do not match.
 _SCRIPT_NAME = re.compile(r"(?<![\w$.\\'\"])\$\.([A-Za-z_]\w*)\b(?!\s*\()")
 _INTEGER = re.compile(r"-?\d+")
 _ENDINGS = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
@@ -380,7 +380,7 @@ def loop(
 
 
 class LoopBlock(DoWhileTask):
-    """The loop of a `loop` block."""
+    """The step that a `loop` block adds. Its properties refer to values of the current iteration."""
 
     def __init__(
         self, task_ref_name: str, condition: str, items: str | None = None, item_type: ValueType | None = None

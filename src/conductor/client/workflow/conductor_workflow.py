@@ -87,6 +87,8 @@ class ConductorWorkflow:
         self._on_failure: ConductorWorkflow | None = None
         self._cron: Cron | None = None
         self._opened: list[Any] = []
+        #: Whether the steps are in a `with` block, not added with `>>`.
+        self._has_block = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ConductorWorkflow:
         """Copy the definition. The copy shares the executor, because connections cannot be copied."""

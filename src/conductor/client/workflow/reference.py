@@ -153,26 +153,10 @@ def _is_expression(value: object) -> bool:
     return isinstance(value, str) and str.startswith(value, "${")
 
 
-def make_reference(
-    *path: str | None, value_type: ValueType | None = None, owner: str | None = None
-) -> Reference:
+def make_reference(*path: str | None, value_type: ValueType | None = None, owner: str | None = None) -> Reference:
     """Return the expression for a path: `make_reference("charge", "output", "receipt")`. None parts are omitted."""
     text = ".".join(part.removeprefix(".") for part in path if part is not None)
     return Reference("${" + text.replace(".[", "[") + "}", value_type, owner)
-
-
-def list_references(value: object) -> Iterator[Reference]:
-    """Return the references in a value. A step becomes the reference to its result."""
-    if isinstance(value, Reference):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from list_references(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from list_references(item)
-    elif (as_reference := getattr(type(value), "as_reference", None)) is not None:
-        yield from list_references(as_reference(value))
 
 
 def to_plain_value(value: Any) -> Any:
@@ -188,13 +172,17 @@ def to_plain_value(value: Any) -> Any:
 
 
 def list_texts(value: object) -> Iterator[str]:
-    """Return the texts in a value, including those of its references."""
-    plain_value = to_plain_value(value)
-    if isinstance(plain_value, str):
-        yield plain_value
-    elif isinstance(plain_value, dict | list):
-        for item in plain_value.values() if isinstance(plain_value, dict) else plain_value:
+    """Return the texts and references in a value. A step becomes the reference to its result."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
             yield from list_texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from list_texts(item)
+    elif (as_reference := getattr(type(value), "as_reference", None)) is not None:
+        yield as_reference(value)
 
 
 def contains_reference(value: object) -> bool:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from conductor.client.workflow.authoring_errors import WorkflowError
-from conductor.client.workflow.reference import list_references, list_texts, open_blocks
+from conductor.client.workflow.reference import Reference, list_texts, open_blocks
 
 if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
@@ -73,17 +73,21 @@ def remember_unused_step(step: Any, file: str, line: int) -> None:
 
     The step itself is not stored, because the program may drop it.
     """
-    uses: dict[str, str] = {}
-    for reference in list_references(step._input_parameters):
-        if reference._owner is not None:
-            uses[reference._owner] = str.__str__(reference)
-    for text in list_texts(step._input_parameters):
-        for name in STEP_REFERENCE.findall(text):
-            if name in step_owners:
-                uses[step_owners[name]] = f"the result of {name!r}"
+    uses = {
+        text._owner: describe_target(text)
+        for text in list_texts(step._input_parameters)
+        if isinstance(text, Reference) and text._owner is not None
+    }
     if uses:
         step._number = next(_step_numbers)
         unused_steps[step._number] = UnusedStep(step._describe(), uses, file, line)
+
+
+def describe_target(reference: Reference) -> str:
+    """Return the step that a reference refers to, or the expression of an input."""
+    text = str.__str__(reference)
+    found = STEP_REFERENCE.match(text)
+    return text if found is None or found[1] == "workflow" else f"step {found[1]!r}"
 
 
 @contextmanager

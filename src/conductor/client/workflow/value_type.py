@@ -25,7 +25,7 @@ class ValueType:
 
     @classmethod
     def from_schema(cls, schema: JsonSchema | None) -> ValueType | None:
-        """Make the type of a whole schema."""
+        """Return the type that a JSON schema describes; None without a schema."""
         return None if schema is None else cls(schema, schema.get("definitions", {}))
 
     def at(self, path: str, owner: str) -> ValueType:

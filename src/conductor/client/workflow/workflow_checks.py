@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from conductor.client.workflow.authoring_errors import UnknownOutput, WorkflowError, suggest_name
 from conductor.client.workflow.each_step import EachTask, list_steps
-from conductor.client.workflow.reference import list_references, list_texts
-from conductor.client.workflow.step_blocks import STEP_REFERENCE, step_owners, unused_steps
+from conductor.client.workflow.reference import Reference, list_texts
+from conductor.client.workflow.step_blocks import STEP_REFERENCE, describe_target, step_owners, unused_steps
 
 if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
@@ -31,14 +31,11 @@ def check_workflow(workflow: ConductorWorkflow) -> None:
     names = workflow.reference_names()
     variables = _list_variables(workflow)
     for where, text in _list_texts(workflow):
-        for name in _STEP_REFERENCE.findall(text):
+        for name in STEP_REFERENCE.findall(text):
             if name != "workflow" and name not in names:
                 owner = step_owners.get(name)
                 if owner is not None and owner != workflow.name:
-                    raise WorkflowError(
-                        f"{where} of workflow {workflow.name!r} refers to {name!r}, which is a step of "
-                        f"workflow {owner!r}: return it there, and call {owner!r} as a step"
-                    )
+                    raise _make_owner_error(where, workflow, f"step {name!r}", owner)
                 raise WorkflowError(
                     f"{where} of workflow {workflow.name!r} refers to {name!r}, which is not one of its steps; "
                     f"{suggest_name(name, names)}"
@@ -56,13 +53,13 @@ def check_workflow(workflow: ConductorWorkflow) -> None:
 
 
 def warn_about_steps_outside(workflow: ConductorWorkflow) -> None:
-    """Warn about calls of workers below the block that use results of its steps: they are not part of the workflow."""
+    """Warn about calls of workers below the block that use its values: they are not part of the workflow."""
     for number, step in list(unused_steps.items()):
         if workflow.name in step.uses:
             del unused_steps[number]
             warnings.warn_explicit(
-                f"step {step.description} uses {step.uses[workflow.name]}, but is called outside the `with` block of "
-                f"workflow {workflow.name!r}, which therefore does not contain it: indent the call",
+                f"step {step.description} refers to {step.uses[workflow.name]}, but is called outside the `with` block "
+                f"of workflow {workflow.name!r}, which therefore does not contain it: indent the call",
                 UserWarning,
                 step.file,
                 step.line,
@@ -70,16 +67,17 @@ def warn_about_steps_outside(workflow: ConductorWorkflow) -> None:
 
 
 def _check_owners(workflow: ConductorWorkflow) -> None:
-    """Check that no step of another workflow is used. It may have the name of a step of this workflow."""
-    for where, values in _list_places(workflow):
-        for reference in list_references(values):
-            if reference._owner not in (None, workflow.name):
-                raise _make_owner_error(where, workflow, _describe_target(reference), reference._owner)
+    """Check that no reference belongs to another workflow, even if this workflow has a step or input of that name."""
+    for where, text in _list_texts(workflow):
+        if isinstance(text, Reference) and text._owner not in (None, workflow.name):
+            raise _make_owner_error(where, workflow, describe_target(text), str(text._owner))
 
 
-def _describe_target(reference: Reference) -> str:
-    found = STEP_REFERENCE.match(str.__str__(reference))
-    return str.__str__(reference) if found is None or found[1] == "workflow" else repr(found[1])
+def _make_owner_error(where: str, workflow: ConductorWorkflow, target: str, owner: str) -> WorkflowError:
+    advice = f"return it there, and call {owner!r} as a step"
+    if not target.startswith("step "):
+        advice = f"use an input of {workflow.name!r}"
+    return WorkflowError(f"{where} of workflow {workflow.name!r} refers to {target} of workflow {owner!r}: {advice}")
 
 
 def _check_blocks_of_elements(workflow: ConductorWorkflow) -> None:
@@ -90,7 +88,7 @@ def _check_blocks_of_elements(workflow: ConductorWorkflow) -> None:
         for where, text in _list_texts(workflow, omit={*names, ref}):
             if _uses(ref, "item", text):
                 raise WorkflowError(f"{where} refers to the element of {ref!r} outside its block")
-            for name in names.intersection(_STEP_REFERENCE.findall(text)):
+            for name in names.intersection(STEP_REFERENCE.findall(text)):
                 raise WorkflowError(
                     f"{where} refers to {name!r}, which runs once for each element of {ref!r}: use collect(...)"
                 )
@@ -121,24 +119,13 @@ def _list_variables(workflow: ConductorWorkflow) -> set[str]:
 
 
 def _list_texts(workflow: ConductorWorkflow, omit: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Return the texts and references of the steps and of the output, each with its place."""
     for step in workflow.steps():
-        if step.task_reference_name in omit:
-            continue
-        for text in _list_strings(to_plain_value(step._input_parameters)):
-            yield f"step {step._task_reference_name!r}", text
-    for text in _list_strings(to_plain_value(workflow._output_parameters)):
+        if step.task_reference_name not in omit:
+            for text in list_texts(step._input_parameters):
+                yield f"step {step._task_reference_name!r}", text
+    for text in list_texts(workflow._output_parameters):
         yield "the output", text
-
-
-def _list_strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _list_strings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _list_strings(item)
 
 
 def _check_output(workflow: ConductorWorkflow) -> None:

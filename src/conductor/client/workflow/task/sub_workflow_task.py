@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SubWorkflowTask(TaskInterface):
-    """Starts a registered workflow and waits for its end. The default is its latest version."""
+    """Starts a registered workflow and waits for its end. Without `version`, the latest version starts."""
 
     def __init__(
         self,

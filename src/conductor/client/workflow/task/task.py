@@ -50,7 +50,7 @@ class TaskInterface:
         self.cache_ttl_second = cache_ttl_second
         self._expression: str | None = None
         self._evaluator_type: str | None = None
-        #: The number of retries of this step; None for that of its task definition.
+        #: The number of retries of this step. With None, the number in its task definition applies.
         self._retry_count: int | None = None
 
     @property
