@@ -87,8 +87,8 @@ class PlainSchema:
         for node in list(self._plain.values()):
             names = node.get("patternProperties")
             for name in names if isinstance(names, dict) else ():
-                # The engine that backtracks aborts a match that takes too many attempts. The property would then count as
-                # not matching, so its value would not be checked.
+                # The engine that backtracks aborts a match that takes too many attempts. The property would then count
+                # as not matching, so its value would not be checked.
                 if not is_linear(name):
                     raise SchemaRejected(
                         f"'{cut(name)}' of patternProperties is not a valid pattern, or has look-ahead or look-behind"

@@ -160,18 +160,18 @@ class Keys:
         return None if found is None else self.identity(found.secret)
 
     def identity(self, secret: int) -> Identity | None:
-        """Return the identity of a secret; None if it was removed or has expired."""
+        """Return the identity to which the secret with this number belongs; None if it was removed or has expired."""
         expires_ms = self._expiry.get(secret)
         if expires_ms is not None and expires_ms <= self._clock.wall_ms():
             return None
         return self._by_secret.get(secret)
 
     def expires_ms(self, secret: int) -> int | None:
-        """Return when a secret expires; None if it does not."""
+        """Return when the secret with this number expires; None if it does not."""
         return self._expiry.get(secret)
 
     def digest(self, secret: int) -> bytes:
-        """Return the digest of a stored secret; empty if there is none."""
+        """Return the digest of the stored secret with this number; empty if there is none."""
         return self._digests.get(secret, b"")
 
     def is_current(self, identity: Identity) -> bool:

@@ -80,7 +80,7 @@ class Identity:
 
     @property
     def is_only_worker(self) -> bool:
-        """Whether the key is confined to tasks that workers execute, and to its task types."""
+        """Whether the key has neither role operator nor role admin."""
         return not self.roles & {Role.ADMIN, Role.OPERATOR}
 
     def may_work_on(self, task_type: str) -> bool:

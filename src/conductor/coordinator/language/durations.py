@@ -41,9 +41,9 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_until_ms(text: str) -> int:
-    """Return `2025-12-31 23:59 GMT+1`, `2025-12-31` or ISO 8601 in epoch milliseconds. Raises ValueError.
+    """Return a time in epoch milliseconds. Raises ValueError.
 
-    The default time zone is UTC.
+    The text is `2025-12-31 23:59 GMT+1`, `2025-12-31` or ISO 8601. The default time zone is UTC.
     """
     found = _UNTIL.fullmatch(text.strip()) if len(text) <= MAX_LENGTH else None
     if found is None:

@@ -57,7 +57,7 @@ def open_tasks(tx: Tx, workflow: int) -> list[TaskRow]:
 
 
 def remove_task(tx: Tx, task: int) -> None:
-    """Remove a task, its payload, its logs and its durable steps."""
+    """Remove an attempt, its payload, its logs and the durable steps that it was the first attempt to record."""
     tx.run(REMOVE_STEPS, task)
     _remove_task_rows(tx, task)
 

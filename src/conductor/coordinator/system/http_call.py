@@ -97,7 +97,7 @@ class HttpCall:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def run(self) -> HttpAnswer:
-        """Follow redirects and return the last answer. Raises HttpFailure."""
+        """Send the request, follow redirects, and return the last answer. Raises HttpFailure."""
         request = self._request
         for _ in range(MAX_REDIRECTS + 1):
             answer, location = self._exchange(request)

@@ -78,7 +78,7 @@ def _start_each(
 def _note_unused_keys(tx: Tx, starts: Sequence[Start | ApiError]) -> None:
     """Note in the cache which idempotency keys are unused.
 
-    All keys of a workflow name are looked up in one query, because every query first writes the changed rows of the cache.
+    One query looks up all keys of a workflow name, because every query first writes the changed rows of the cache.
     """
     keys: dict[str | None, set[str]] = {}
     for start in starts:

@@ -1,4 +1,4 @@
--- The whole schema, version 7. All keys are integers; public ids are derived from them (ids.py).
+-- The whole schema, version 7. Public ids are derived from the integer keys of workflows, tasks and runs (ids.py).
 -- The rows that change often (task, workflow) are small, because their JSON is stored in *_data. Most indexes contain
 -- only unfinished tasks and workflows, so that the cost of a task does not grow with the number of finished ones.
 
@@ -76,7 +76,7 @@ CREATE TABLE workflow (
   updated_ms INTEGER NOT NULL,
   ended_ms INTEGER,
   retried_ms INTEGER NOT NULL DEFAULT 0,
-  wake_at_ms INTEGER,              -- when the timeout or the wait of a task is due
+    wake_at_ms INTEGER,              -- when the timeout of the workflow or the wait of one of its tasks is due
   last_task INTEGER,               -- the task that was scheduled last
   restless INTEGER NOT NULL DEFAULT 0,     -- number of tasks created since it last waited
   traceparent TEXT,                -- W3C trace context of the start request
@@ -284,7 +284,7 @@ CREATE TABLE event (
   actions BLOB                     -- JSON: the actions that are left to run; NULL: none has run yet
 );
 
--- Keys for the API. The number of a removed key is never used again, because tokens contain the number.
+-- Keys for the API. The number of a removed secret is never used again, because tokens contain that number.
 CREATE TABLE api_key (
   pk INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL UNIQUE,

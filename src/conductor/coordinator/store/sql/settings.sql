@@ -1,5 +1,5 @@
 -- name: secrets
--- Every stored secret, encrypted.
+-- The names and the encrypted values of all stored secrets.
 SELECT name, value FROM secret ORDER BY name
 
 -- name: set secret

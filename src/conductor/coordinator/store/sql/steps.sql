@@ -33,7 +33,7 @@ INSERT INTO step (line, name, number, kind, state, fingerprint, result, started_
 VALUES (:line, :name, :number, :kind, :state, :fingerprint, :result, :started_ms, :ended_ms, :due_at_ms)
 
 -- name: end step
--- End the wait of a step.
+-- End the wait of a step, or let a step whose wait has ended wait again.
 UPDATE step SET state = ?, result = ?, ended_ms = ? WHERE pk = ?
 
 -- name: set workflow of step
@@ -54,7 +54,7 @@ AND (
 )
 
 -- name: remove steps
--- Remove the steps of a task.
+-- Remove the steps of a task (`line`).
 DELETE FROM step WHERE line = ?
 
 -- name: remove steps of workflow

@@ -23,7 +23,7 @@ FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
 WHERE t.workflow = ? AND t.ref = ? ORDER BY t.pk DESC LIMIT 1
 
 -- name: tasks of workflow
--- Every attempt of a workflow, in the order of scheduling.
+-- Every attempt at the tasks of a workflow, in the order of scheduling.
 SELECT t.*, d.input, d.output, d.reason, d.reports, d.definition, y.name
 FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
 WHERE t.workflow = ? ORDER BY t.seq, t.pk
@@ -33,7 +33,7 @@ WHERE t.workflow = ? ORDER BY t.seq, t.pk
 SELECT count(*) FROM task
 
 -- name: newest iteration
--- The newest attempt of a task of a loop, in any iteration.
+-- The newest attempt of a task inside a loop, in any iteration.
 SELECT max(pk) FROM task
 WHERE workflow = :workflow AND ref > :ref || '__' AND ref < :ref || '__:'
   AND replace(substr(ref, length(:ref) + 3), '__', '') NOT GLOB '*[^0-9]*'

@@ -64,7 +64,7 @@ SELECT worker_id, ended_ms - started_ms FROM (
 SELECT at_ms FROM rate_start WHERE type = ? AND at_ms > ? ORDER BY at_ms
 
 -- name: tasks of workflow without payload
--- The attempts of a workflow without payloads, in the order of scheduling.
+-- Every attempt at the tasks of a workflow without payloads, in the order of scheduling.
 SELECT t.*, d.reason, CASE WHEN t.operator IN ('SWITCH', 'DECISION') THEN d.output END, y.name
 FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
 WHERE t.workflow = ? ORDER BY t.seq, t.pk LIMIT ?
@@ -117,12 +117,12 @@ SELECT count(*) FROM (
 )
 
 -- name: tasks in key range
--- The attempts of a range of keys, without payloads.
+-- The type, the status and the times of the attempts in a range of keys, the newest first.
 SELECT y.name, t.queue IS NULL, t.status, t.scheduled_ms + 1000 * t.start_delay_s, t.started_ms, t.ended_ms
 FROM task t JOIN task_type y ON y.pk = t.type WHERE t.pk >= ? AND t.pk < ? ORDER BY t.pk DESC LIMIT ?
 
 -- name: failed workflows
--- The workflows that failed since a time, newest first, each with the task that failed and its sub-workflow.
+-- The workflows that failed since a time, newest first, each with the failed task and the status of its sub-workflow.
 SELECT w.pk, w.name, w.status, w.ended_ms, coalesce(f.reason, d.reason), y.name, c.status
 FROM workflow w JOIN workflow_data d ON d.pk = w.pk LEFT JOIN task t ON t.pk = d.failed_task
 LEFT JOIN task_data f ON f.pk = t.pk LEFT JOIN task_type y ON y.pk = t.type LEFT JOIN workflow c ON c.pk = t.sub_workflow

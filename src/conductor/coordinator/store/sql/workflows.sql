@@ -45,12 +45,12 @@ DELETE FROM termination WHERE workflow = ?
 SELECT pk FROM workflow WHERE wake_at_ms <= ? ORDER BY wake_at_ms LIMIT ?
 
 -- name: running workflows
--- The running workflows of a name, by version and start time.
+-- The running workflows of a name that started in a time span, of one version or of all.
 SELECT pk FROM workflow WHERE ended_ms IS NULL AND name = :name AND (:version IS NULL OR version = :version)
   AND created_ms BETWEEN :from AND :to ORDER BY pk
 
 -- name: correlated workflows
--- The workflows of a name with a correlation id.
+-- The workflows of a name with a correlation id, including ended ones if the third parameter is true.
 SELECT * FROM workflow WHERE correlation_id = ? AND name = ? AND (? OR ended_ms IS NULL) ORDER BY pk
 
 -- name: end workflow unread
@@ -111,13 +111,14 @@ INSERT INTO turn (workflow, name, key, asked, place) VALUES (:workflow, :name, :
 SELECT count(*) FROM (SELECT 1 FROM turn WHERE name = ? AND key = ? AND place IS NULL LIMIT ?)
 
 -- name: before in line
--- The number of workflows that run, or wait ahead of a place. Counts no further than the given maximum.
+-- The number of workflows under a rate limit that run, or that wait ahead of a place and are not paused. Counts no
+-- further than the given maximum.
 SELECT count(*) FROM (
   SELECT 1 FROM turn t JOIN workflow w ON w.pk = t.workflow
   WHERE t.name = ? AND t.key = ? AND (t.place IS NULL OR (t.place < ? AND w.status = 'RUNNING')) LIMIT ?)
 
 -- name: first in line
--- The first waiting workflow under a rate limit.
+-- The first workflow that waits under a rate limit and is not paused.
 SELECT t.workflow FROM turn t JOIN workflow w ON w.pk = t.workflow
   WHERE t.name = ? AND t.key = ? AND t.place IS NOT NULL AND w.status = 'RUNNING' ORDER BY t.place LIMIT 1
 
