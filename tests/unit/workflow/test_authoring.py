@@ -27,7 +27,9 @@ from conductor.client.workflow import (
     wait,
     workflow,
 )
+from conductor.client.workflow.task.do_while_task import DoWhileTask
 from conductor.client.workflow.task.http_task import HttpTask
+from conductor.client.workflow.task.inline import InlineTask
 from conductor.client.workflow.task.join_task import JoinTask
 from conductor.client.workflow.task.simple_task import SimpleTask
 from tests.unit.workflow.order_workers import anything, charge, label, not_a_worker, notify, quote
@@ -331,6 +333,11 @@ def loop_script(w: Any) -> None:
         notify(to="a")
 
 
+def broken_loop_script(w: Any) -> None:
+    with loop(script="$.notify.x >"):
+        notify(to="a")
+
+
 def integer_case(w: Any) -> None:
     with workflow("counted", inputs={"n": int}) as counted, switch(counted.input("n")) as case, case("many"):
         notify(to="a")
@@ -458,6 +465,14 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
         r"the script of switch 'switch' reads \$.m, which is not passed to it; there are 'n'",
     ),
     "a script of a loop that reads another name": (loop_script, r"script of loop 'loop' reads \$.notfiy, .*'notify'"),
+    "a script of a switch that cannot be parsed (U4.72)": (
+        lambda w: switch(script="$.n > ? 3", n=1).__enter__(),
+        r"the script of switch 'switch' cannot be parsed: SyntaxError: .*: '\$.n > \? 3'",
+    ),
+    "a script of a loop that cannot be parsed (U4.72)": (
+        broken_loop_script,
+        r"the script of loop 'loop' cannot be parsed: SyntaxError: .*: '\$.notify.x >'",
+    ),
     "an output without a name": (lambda w: w.returns(quote("x")), r"named values: write returns\(name=value\)"),
     "an output that was not declared": (
         lambda w: (notify(to="a"), w.output_parameter("reciept", 1)),
@@ -559,14 +574,13 @@ class TestSchedules:
 
 def test_scripts_and_joins_are_checked_by_validate_u1_16() -> None:
     with workflow("w") as w:
-        with loop(script="$.x >", x=1):
-            notify(to="a")
-        with switch(script="$.n >", n=1) as case, case("many"):
-            notify(to="b")
+        add(DoWhileTask("again", "$.x >", [SimpleTask("a", "a")]))
+        add(InlineTask("sum", "$.n +", {"n": 1}))
         add(SimpleTask("c", "c"))
         add(JoinTask("join", ["nothing"]))
     with pytest.raises(WorkflowError) as refused:
         w.validate()
     message = str(refused.value)
-    assert message.count("cannot be parsed") >= 2 or "loopCondition" in message
+    assert message.count("cannot be parsed") == 2
+    assert "again.loopCondition" in message
     assert "nothing" in message

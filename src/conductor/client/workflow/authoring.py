@@ -28,6 +28,7 @@ from conductor.client.workflow.declared_types import DeclaredInputs, DeclaredTyp
 from conductor.client.workflow.each_step import EachTask, find_each
 from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
 from conductor.client.workflow.reference import Reference, make_reference, to_plain_value
+from conductor.client.workflow.script_syntax import find_syntax_error
 from conductor.client.workflow.step_blocks import StepBlock, get_innermost_block, open_block, with_statement
 from conductor.client.workflow.step_signature import to_json_value
 from conductor.client.workflow.task.do_while_task import DoWhileTask, get_for_loop_condition
@@ -426,7 +427,7 @@ def wait(
     until: datetime | str | None = None,
     task_ref_name: str | None = None,
 ) -> WaitTask:
-    """Wait for a duration or until a time. Without either, wait until the step is completed through the API.
+    """Add a step that waits for a duration or until a time. Without either, it waits until the API completes it.
 
     Args:
         seconds: The duration in seconds or as a timedelta, or a reference to a number of seconds.
@@ -460,7 +461,7 @@ def wait(
 
 
 def set_variables(task_ref_name: str | None = None, **values: object) -> SetVariableTask:
-    """Set variables of the workflow. `workflow.variable("name")` refers to a variable."""
+    """Add a step that sets variables of the workflow. `workflow.variable("name")` refers to a variable."""
     block = get_innermost_block("set_variables(...)")
     if not values:
         raise WorkflowError("set_variables needs at least one variable, as in set_variables(attempts=1)")
@@ -471,7 +472,7 @@ def set_variables(task_ref_name: str | None = None, **values: object) -> SetVari
 
 
 def terminate(status: WorkflowStatus | str, reason: str, task_ref_name: str | None = None, **output: object) -> None:
-    """End the workflow.
+    """Add a step that ends the workflow.
 
     Args:
         status: COMPLETED, FAILED or TERMINATED.
@@ -491,7 +492,7 @@ def terminate(status: WorkflowStatus | str, reason: str, task_ref_name: str | No
 def sub_workflow(
     name: str, version: int | None = None, *, task_ref_name: str | None = None, **inputs: object
 ) -> SubWorkflowTask:
-    """Start a registered workflow and wait for its end.
+    """Add a step that starts a registered workflow and waits for its end.
 
     If this program defines the workflow, call it instead, as in `ship(order_id=...)`. The parent then contains its
     definition.
@@ -559,7 +560,10 @@ def _format_case(value: object) -> str:
 
 
 def _check_script(owner: str, script: str, known: Collection[str]) -> None:
-    """Raise WorkflowError for a name `$.x` in a script that has no value."""
+    """Raise WorkflowError for a script that cannot be parsed, and for a name `$.x` in it that has no value."""
+    error = find_syntax_error(script)
+    if error is not None:
+        raise WorkflowError(f"the script of {owner} cannot be parsed: {error}: {script!r}")
     for name in _SCRIPT_NAME.findall(script):
         if name not in known:
             raise WorkflowError(
