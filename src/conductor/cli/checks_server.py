@@ -380,7 +380,7 @@ async def suspect_definitions(api: AsyncApiClient) -> AsyncIterator[Finding]:
 
 
 async def check_queues(configuration: Configuration) -> list[Finding]:
-    """Check the queues of a Conductor server, by their sizes and polls."""
+    """Return findings about the queues of a Conductor server, by their sizes and polls."""
     try:
         found = await read_queues(configuration)
     except ConductorError as error:

@@ -27,7 +27,7 @@ MIN_RESPONSE_TIMEOUT_S = 10
 
 
 async def check_workers(modules: Sequence[str], configuration: Configuration) -> list[Finding]:
-    """Compare the workers of these modules with the definitions on the server."""
+    """Compare the workers of these modules with the definitions on the server. Return the findings."""
     try:
         workers = find_workers(modules)
         pairs = [(one, resolve_worker_config(one.get_task_definition_name(), get_code_options(one))) for one in workers]
@@ -78,7 +78,7 @@ async def _compare(worker: Worker, config: ResolvedConfig, api: AsyncApiClient) 
 
 
 async def domain_without_tasks(name: str, domain: str, api: AsyncApiClient) -> list[Finding]:
-    """Check for tasks that wait only in domains that the worker does not poll."""
+    """Return a warning if tasks wait only in domains that the worker does not poll."""
     waiting = await api.call_for(dict[str, int], "GET", "/tasks/queue/all")
     queues = {queue.rpartition(":")[0]: size for queue, size in waiting.items() if queue.rpartition(":")[2] == name}
     elsewhere = [where or "no domain" for where, size in queues.items() if size and where != domain]
@@ -118,7 +118,7 @@ def short_response_timeout(name: str, definition: TaskDef) -> Iterator[Finding]:
 async def other_schema(
     worker: Worker, config: ResolvedConfig, definition: TaskDef, api: AsyncApiClient
 ) -> list[Finding]:
-    """Compare the input schema on the server with the worker's own schema."""
+    """Return a warning if the input schema on the server is missing or differs from the worker's own schema."""
     link, function = definition.input_schema, worker.execute_function
     if link is None or not link.name or function is None:
         return []

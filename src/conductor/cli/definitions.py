@@ -190,7 +190,7 @@ def diff(modules: Modules, url: Url = None, as_json: AsJson = False) -> int:
 
 
 def find_definitions(modules: list[str]) -> list[WorkflowDef]:
-    """Return the definitions of all module-level workflows, each once."""
+    """Return the definitions in JSON files, and those of the module-level workflows of modules, each once."""
     # Imported here, because it is large and no other command needs it.
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 

@@ -46,7 +46,7 @@ CHECK_INTERVAL_S = 0.05
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the process: `python -m conductor.cli.dev_workers CHANNEL LOCK URL TRACEBACK MODULE...`."""
+    """Run `python -m conductor.cli.dev_workers CHANNEL LOCK URL TRACEBACK MODULE...`, and return the exit status."""
     channel, lock, url, show_traceback, *modules = arguments
     # Ignore Ctrl-C: the parent handles it and sends orders. The parent started this process with the signal blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

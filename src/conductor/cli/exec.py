@@ -85,7 +85,7 @@ def _read(text: str) -> dict[str, Any]:
 
 
 async def _execute(worker: Worker, name: str, task_input: dict[str, Any]) -> TaskOutcome:
-    """Execute the task as a worker does, but without a connection to a server and without a journal."""
+    """Execute the task as a worker does, without a server and without a journal. Return the outcome."""
     try:
         config = resolve_config(worker, {"journal_enabled": False})
     except ConfigurationError as error:

@@ -73,7 +73,7 @@ Definition = dict[str, Any]
 
 
 def draw(execution: WorkflowDetails) -> Block:
-    """Draw the graph of a workflow."""
+    """Return the graph of a workflow as lines of text."""
     definition = execution.workflow.get("workflowDefinition") or {}
     return _Drawing(definition, execution.tasks).sequence(_tasks(definition.get("tasks")), None, 0)
 
@@ -143,7 +143,10 @@ class _Drawing:
             self._by_ref.setdefault(base_reference_in(step.ref, self._known), []).append(step)
 
     def sequence(self, tasks: list[Definition], suffix: str | None, depth: int) -> Block:
-        """Draw tasks in sequence. `suffix` is the end of the reference names in the current iteration of a loop."""
+        """Return the lines of tasks in sequence.
+
+        `suffix` ends the reference names in the current iteration of a loop.
+        """
         if depth > MAX_DEPTH:
             return [Line("", "", Text("… and more inside", style="dim"))]
         return [line for task in tasks for line in self._block(task, suffix, depth)]
@@ -300,7 +303,7 @@ def _choose_branches(states: list[str | None]) -> list[int]:
 
 
 def _draw_branches(drawn: list[Block], states: list[str | None]) -> Block:
-    """Draw the shown branches of a fork, and a line that counts the hidden ones."""
+    """Return the lines of the shown branches of a fork, and a line that counts the hidden branches."""
     left = len(states) - len(drawn)
     if left:
         folded = Text(f"… {left:,} more branches; all {len(states):,}: {tally(states)}", style="dim")

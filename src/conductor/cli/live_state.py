@@ -56,7 +56,7 @@ class Frame(NamedTuple):
 
 
 async def read_frame(api: AsyncApiClient, configuration: Configuration) -> Frame:
-    """Read the state of the server. Raise ConductorError if it does not answer."""
+    """Read and return the state of the server. Raise ConductorError if it does not answer."""
     try:
         overview = await api.call_for(dict[str, Any], "GET", "/view/overview")
     except NotFoundException:

@@ -240,7 +240,7 @@ class Reloader:
 
 
 def describe_change(changes: Sequence[str]) -> str:
-    """Describe the saved files in one line."""
+    """Return a line that names the saved files."""
     here = os.getcwd()  # noqa: PTH109 - a string prefix
     names = sorted({str(Path(path).relative_to(here)) if path.startswith(here + os.sep) else path for path in changes})
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -113,8 +113,9 @@ def leave_out_start_lines(configuration: Configuration) -> None:
 
 
 def _server(url: str | None) -> tuple[str, str | None]:
-    """Return a description of the server, and a hint about it. Use a separate Configuration, because the workers'
-    Configuration belongs to another event loop.
+    """Return a description of the server, and a hint about it; None without a hint.
+
+    The Configuration is a separate one, because the workers' Configuration belongs to another event loop.
     """
 
     async def ask() -> tuple[str, str | None]:

@@ -77,7 +77,7 @@ def to_one_line(text: object) -> str:
 
 
 def examples(*lines: str) -> Callable[[Command], Command]:
-    """Add examples to the end of a command's help, each without the name of the program."""
+    """Return a decorator that adds examples to the end of a command's help. Each line omits the name of the program."""
 
     def add(command: Command) -> Command:
         command.__dict__["examples"] = lines

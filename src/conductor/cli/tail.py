@@ -210,7 +210,7 @@ def _task_events(task: dict[str, Any]) -> Iterator[TailEvent]:
 
 
 def _sort_key(event: TailEvent) -> tuple[int, int]:
-    """Sort by time, and within a millisecond by the order in which the events must have happened."""
+    """Return a sort key: the time, and within a millisecond the order in which the events must have happened."""
     ranks = {WORKFLOW_STARTED: 0, "scheduled": 1, "started": 2}
     return event.at_ms, ranks.get(event.what, 3 if event.task_id else 4)
 

@@ -112,7 +112,7 @@ def _heading(found: Task, waiting: Waiting | None) -> list[Line]:
 
 
 async def _find(api: AsyncApiClient, name: str) -> Task:
-    """Find a task by its id, or by workflow id and reference name."""
+    """Return a task. `name` is the id of the task, or the id of its workflow, a colon, and the reference name."""
     workflow_id, colon, ref = name.partition(":")
     if not colon:
         return await AsyncTaskResourceApi(api).get_task(name)

@@ -91,7 +91,7 @@ class Screen:
         self._view = _ENTER[self._view]
 
     def draw(self, *, height: int | None = None) -> RenderableType:
-        """Render the current view, with at most as many rows as fit into `height`."""
+        """Return the current view, with at most as many rows as fit into `height`."""
         if self.frame is None:
             return Text(self.error or f"reading from {self._host} …")
         parts: list[RenderableType] = [self._header(self.frame), Text("")]

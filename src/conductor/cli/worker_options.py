@@ -22,7 +22,7 @@ def flag_of(option: Option) -> str:
 
 
 def with_worker_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace the `**options` of a command with one option for each row of the table."""
+    """Return a command whose signature has one parameter per worker option in place of `**options`."""
     signature = inspect.signature(command, eval_str=True)
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     rows = [_parameter(row) for row in OPTIONS.values()]

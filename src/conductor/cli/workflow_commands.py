@@ -140,7 +140,7 @@ def list_(
 
 
 def read_statuses(values: Sequence[str], allowed: Collection[str] = STATUSES) -> tuple[str, ...]:
-    """Parse the statuses of an option: separated by commas, in upper or lower case."""
+    """Return the statuses in the values of an option, which may be separated by commas and in lower case."""
     names = tuple(name.strip().upper() for one in values for name in one.split(",") if name.strip())
     for name in names:
         if name not in allowed:
@@ -291,7 +291,7 @@ MAX_RESULT_CHARS = 80
 
 
 def _list_steps(task: TaskAttempt) -> list[Line]:
-    """Return one line per durable step: its name, its duration, and its result or what it waits for."""
+    """Return a heading, and one line per durable step: its name, its duration, and its result or what it waits for."""
     newest = f", the newest {len(task.steps):,}" if task.step_count > len(task.steps) else ""
     lines = [Line("", "  ", Text(f"{escape(task.ref)}: {task.step_count:,} durable steps{newest}", style="bold"))]
     for step in task.steps:

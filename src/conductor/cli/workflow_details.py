@@ -62,7 +62,10 @@ async def read_workflow(api: AsyncApiClient, workflow_id: str) -> WorkflowReport
 
 
 async def read_view(api: AsyncApiClient, path: str, type_: type[Any], **query: Any) -> Any:
-    """Read a view of a coordinator. Return None if the server does not have the route or the object."""
+    """Return a view of a coordinator; None if the server has no such route or object, or does not answer with a view.
+
+    Raise ApiException if the server rejects the query or the key.
+    """
     try:
         return await api.call_for(type_, "GET", path, query=query)
     except AuthorizationException:

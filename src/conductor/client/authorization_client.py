@@ -38,7 +38,7 @@ class AuthorizationOperations(Operations):
     async def create_application(
         self, create_or_update_application_request: CreateOrUpdateApplicationRequest
     ) -> ConductorApplication:
-        """Create an application."""
+        """Create an application and return it."""
 
     @endpoint("GET", _APPLICATION)
     async def get_application(self, application_id: str) -> ConductorApplication:
@@ -52,7 +52,7 @@ class AuthorizationOperations(Operations):
     async def update_application(
         self, create_or_update_application_request: CreateOrUpdateApplicationRequest, application_id: str
     ) -> ConductorApplication:
-        """Change an application."""
+        """Change an application and return it."""
 
     @endpoint("DELETE", _APPLICATION)
     async def delete_application(self, application_id: str) -> None:
@@ -84,7 +84,7 @@ class AuthorizationOperations(Operations):
 
     @endpoint("POST", _APPLICATION + "/accessKeys")
     async def create_access_key(self, application_id: str) -> CreatedAccessKey:
-        """Create an access key. Only this answer contains its secret."""
+        """Create an access key and return it. Only this answer contains its secret."""
 
     @endpoint("GET", _APPLICATION + "/accessKeys")
     async def get_access_keys(self, application_id: str) -> list[AccessKey]:
@@ -92,7 +92,7 @@ class AuthorizationOperations(Operations):
 
     @endpoint("POST", _APPLICATION + "/accessKeys/{keyId}/status")
     async def toggle_access_key_status(self, application_id: str, key_id: str) -> AccessKey:
-        """Turn an access key on or off."""
+        """Turn an active access key off, or an inactive one on, and return the key."""
 
     @endpoint("DELETE", _APPLICATION + "/accessKeys/{keyId}")
     async def delete_access_key(self, application_id: str, key_id: str) -> None:
@@ -100,7 +100,7 @@ class AuthorizationOperations(Operations):
 
     @endpoint("PUT", _USER, body="upsert_user_request")
     async def upsert_user(self, upsert_user_request: UpsertUserRequest, user_id: str) -> ConductorUser:
-        """Create or change a user."""
+        """Create or change a user, and return the user."""
 
     @endpoint("GET", _USER)
     async def get_user(self, user_id: str) -> ConductorUser:
@@ -128,7 +128,7 @@ class AuthorizationOperations(Operations):
 
     @endpoint("PUT", _GROUP, body="upsert_group_request")
     async def upsert_group(self, upsert_group_request: UpsertGroupRequest, group_id: str) -> Group:
-        """Create or change a group."""
+        """Create or change a group, and return it."""
 
     @endpoint("GET", _GROUP)
     async def get_group(self, group_id: str) -> Group:

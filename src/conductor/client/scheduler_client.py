@@ -81,7 +81,7 @@ class SchedulerOperations(Operations):
         free_text: str | None = None,
         query: str | None = None,
     ) -> SearchResult[WorkflowScheduleExecutionModel]:
-        """Search the workflows that schedules have started."""
+        """Search the workflows that schedules have started, and return one page of results."""
 
     @endpoint("PUT", _SCHEDULE + "/tags", body="tags")
     async def set_scheduler_tags(self, tags: list[TagObject], name: str) -> None:

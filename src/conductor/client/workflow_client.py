@@ -259,7 +259,10 @@ class WorkflowOperations(Operations):
         sort: str | None = None,
         skip_cache: bool | None = None,
     ) -> SearchResult[WorkflowSummary]:
-        """Search workflows in the server's index. Some servers ignore `query_id` and `skip_cache`."""
+        """Search workflows in the server's index, and return one page.
+
+        Some servers ignore `query_id` and `skip_cache`.
+        """
 
     @endpoint(
         "POST",

@@ -48,7 +48,7 @@ class Day:
 
 
 async def run_day(configuration: Configuration, count: int) -> Day:
-    """Place all orders, `CONCURRENT_ORDERS` at a time, and wait until each has ended."""
+    """Place all orders, `CONCURRENT_ORDERS` at a time, and wait until each has ended. Return the outcomes."""
     day = Day(count)
     slots = asyncio.Semaphore(CONCURRENT_ORDERS)
     with _progress(count) as advance:

@@ -62,7 +62,7 @@ def is_inside_step() -> bool:
 
 
 def call_with_retries(call: Call, options: Options) -> Effects:
-    """Call a function, and call it again after an exception as often as the options allow."""
+    """Call a function and return its value. After an exception, call it again as often as the options allow."""
     for left in range(options.retries, -1, -1):
         try:
             return (yield call)
@@ -78,7 +78,10 @@ def call_with_retries(call: Call, options: Options) -> Effects:
 
 
 async def drive(effects: Effects, call_on_thread: CallOnThread = asyncio.to_thread) -> Any:
-    """Execute the effects of an operation on the event loop. A `def` of the user runs on a thread."""
+    """Execute the effects of an operation on the event loop, and return its result.
+
+    A `def` of the user runs on a thread.
+    """
     send: Callable[[Any], Call | Do] = effects.send
     value: Any = None
     while True:
@@ -133,7 +136,10 @@ def _is_from_outside(error: BaseException, task: asyncio.Task[Any] | None) -> bo
 
 
 def drive_sync(effects: Effects, loop: asyncio.AbstractEventLoop | None) -> Any:
-    """Execute the effects of an operation on the thread of a `def`. Without a loop, only `Call` effects work."""
+    """Execute the effects of an operation on the thread of a `def`, and return its result.
+
+    Without a loop, only `Call` effects work.
+    """
     send: Callable[[Any], Call | Do] = effects.send
     value: Any = None
     while True:

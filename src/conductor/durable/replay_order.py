@@ -146,5 +146,5 @@ def set_done(future: asyncio.Future[None]) -> None:
 
 
 def _get_end(step: Step) -> int:
-    """Return when a step had ended. The end of a sleep may be recorded later."""
+    """Return when a step had ended. For a sleep, return its due time, because its end may be recorded later."""
     return min((at for at in (step.ended_at, step.due_at) if at is not None), default=0)

@@ -113,11 +113,13 @@ class DurableRun:
         self._failures: list[Step] = []
         #: The exceptions of all failed steps, in the order in which they were raised.
         self._errors: dict[StepKey, BaseException] = {}
-        #: The records in flight, and the latest one of failures and waits.
+        #: The requests in flight that record steps.
         self._records: set[asyncio.Future[None]] = set()
+        #: The latest request that records failures and waits.
         self._flushing: asyncio.Future[None] | None = None
-        #: `_new_waits` are not recorded yet. `_waits` are all open waits.
+        #: Open waits that are not recorded yet.
         self._new_waits: list[Step] = []
+        #: All open waits, by step.
         self._waits: dict[StepKey, _Wait] = {}
         self._is_settling = False
         self.is_suspended = False
@@ -499,10 +501,10 @@ class DurableRun:
             await asyncio.wait(self._records)
 
     async def forget_failures(self, error: BaseException) -> list[StepKey]:
-        """Forget the failed steps whose exceptions have ended the attempt, so that the next attempt runs them again.
+        """Forget the failed steps whose exceptions have ended the attempt, and return their keys.
 
-        Also forget the steps that the program has cancelled after such a failure: it may have cancelled them because of
-        the failure.
+        The next attempt then runs these steps again. Also forget the steps that the program has cancelled after such a
+        failure: it may have cancelled them because of the failure.
         """
         await self._wait_for_records()
         guilty, keys = set(_list_causes(error)), list[StepKey]()
@@ -521,7 +523,7 @@ class DurableRun:
         self._not_begun[effects] = label
 
     async def perform(self, effects: Effects) -> Any:
-        """Execute a noted operation on the event loop."""
+        """Execute an operation that `note_call` has noted, on the event loop. Return its result."""
         del self._not_begun[effects]
         return await drive(effects, self.call_on_thread)
 

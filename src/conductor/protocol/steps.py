@@ -82,7 +82,7 @@ class Step(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     state: StepState = StepState.DONE
     #: The function and a digest of the arguments.
     fingerprint: Annotated[str, Meta(max_length=500)] = ""
-    #: The result of a DONE step, as JSON. The input of a new WORKFLOW step.
+    #: The result of a DONE step or, for a new WORKFLOW step, the input of the workflow, as JSON.
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: StepError | None = None
     #: How long a new SLEEP or MESSAGE step waits, and how long a recorded one still waits. A MESSAGE step without

@@ -268,7 +268,7 @@ def explain_waiting_workflow(
 
 
 def explain_by_sub_workflow(outer: Waiting, workflow_id: str, name: str, inner: Waiting, levels: int) -> Waiting:
-    """Explain a workflow by the innermost sub-workflow that it waits for, or that failed.
+    """Return the explanation of a workflow whose cause is in a sub-workflow that it waits for, or that failed.
 
     Args:
         outer: The explanation of the workflow itself.

@@ -81,7 +81,7 @@ class JsonFormatter(logging.Formatter):
     """Formats records as one JSON object per line: time, level, logger, message, ids, `extra=`, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the record as one line of JSON."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
             "time": at.replace("+00:00", "Z"),

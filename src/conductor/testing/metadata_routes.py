@@ -80,7 +80,7 @@ class MetadataRoutes:
         return json_answer({"bulkErrorResults": {}, "bulkSuccessfulResults": [name for name, _ in definitions]})
 
     def read_workflow_def(self, request: Request, name: str) -> StubAnswer:
-        """Answer with the version in the query, or with the latest one."""
+        """Return the answer with the version that the query names, or with the latest version."""
         version = request.query.get("version")
         keys = [key for key in self.workflow_defs if key[0] == name and (not version or key[1] == int(version))]
         if not keys:

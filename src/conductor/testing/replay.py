@@ -76,7 +76,7 @@ class MemorySteps:
             self.steps.setdefault((step.name, step.number), step)
 
     async def suspend(self, steps: list[Step]) -> tuple[list[Step], int]:
-        """Record the waits of a suspended function."""
+        """Record the waits of a suspended function. Return no steps for the report, and no delay."""
         await self.record(steps)
         return [], 0
 

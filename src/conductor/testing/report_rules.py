@@ -26,7 +26,7 @@ class ReportRules:
         self.results: list[JsonObject] = []
 
     def process(self, body: JsonObject) -> StubAnswer:
-        """Process one report or heartbeat; raise StubError if it is rejected."""
+        """Process one report or heartbeat, and return the answer; raise StubError if it is rejected."""
         result = self._parse(body)
         if self._leases and result.lease_id is not None:
             lease = self._find_lease(result)
@@ -146,5 +146,5 @@ def _lease_ended(lease: StubLease) -> StubError:
 
 
 def _fingerprint(body: JsonObject) -> str:
-    """Identify a report without a report id by its content, to recognize a repetition."""
+    """Return the content of a report as text. It identifies a repeated report that has no report id."""
     return repr([body.get(name) for name in ("status", "outputData", "reasonForIncompletion", "callbackAfterSeconds")])

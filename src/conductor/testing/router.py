@@ -57,7 +57,7 @@ class Router:
         ]
 
     async def answer(self, request: Request) -> StubAnswer:
-        """Call the handler. An unknown path gets Conductor's 404, a wrong method its 405."""
+        """Return the answer of the handler. An unknown path gets Conductor's 404, a wrong method its 405."""
         is_known_path = False
         for methods, pattern, handler in self._routes:
             match = pattern.fullmatch(request.path)

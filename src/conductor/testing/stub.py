@@ -47,8 +47,8 @@ class ConductorStub:
         hold_partial_batches: Let a long poll wait for a full batch, as Conductor servers with an SQL queue do.
         ssl_context: Serve HTTPS with this context.
         port: The port; 0 chooses a free one.
-        clock: Times long polls, callbacks, delays and tokens. With a `FakeClock`, each wait of the stub counts as a
-            sleeper of the clock, but is not added to its list `sleeps`.
+        clock: The clock of long polls, callbacks, delays and tokens. With a `FakeClock`, each wait of the stub counts
+            as a sleeper of the clock, but is not added to its list `sleeps`.
     """
 
     def __init__(

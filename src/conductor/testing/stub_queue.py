@@ -88,7 +88,7 @@ class StubQueue:
         return {":".join(filter(None, (key.domain, key.task_type))): len(ids) for key, ids in self._ready.items()}
 
     def take(self, key: QueueKey, count: int, worker_id: str | None, *, lease: bool) -> list[Task]:
-        """Deliver up to `count` tasks to a worker."""
+        """Deliver up to `count` tasks to a worker, and return them."""
         ready = self._ready[key]
         now_ms = self._clock.wall_ms()
         tasks = [ready.popitem(last=False)[1] for _ in range(min(count, len(ready)))]

@@ -17,7 +17,7 @@ from conductor.testing.wait_until import Watch
 
 #: Timeout of a poll request that does not contain a timeout.
 _DEFAULT_POLL_MS = 100
-#: A poll with less than this left of its timeout is answered: so small a remainder is a rounding error.
+#: If less than this time remains of a poll's timeout, the poll is answered, because the rest is a rounding error.
 _MIN_WAIT_S = 1e-6
 
 

@@ -113,15 +113,15 @@ class WorkflowRun:
         return self
 
     def complete(self, reference_name: str, output: Mapping[str, Any] | None = None) -> WorkflowRun:
-        """Complete a task that the workflow waits for, and let the workflow continue."""
+        """Complete a task that the workflow waits for, let the workflow continue, and return this run."""
         return self._end(reference_name, TaskStatus.COMPLETED, output)
 
     def fail(self, reference_name: str, output: Mapping[str, Any] | None = None) -> WorkflowRun:
-        """Fail a task that the workflow waits for, and let the workflow continue."""
+        """Fail a task that the workflow waits for, let the workflow continue, and return this run."""
         return self._end(reference_name, TaskStatus.FAILED, output)
 
     def skip(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> WorkflowRun:
-        """Advance the clock, without real waiting, and let the workflow continue."""
+        """Advance the clock without real waiting, let the workflow continue, and return this run."""
         self._clock.advance(seconds + 60 * minutes + 3600 * hours + 86400 * days)
         # A poll makes the coordinator process everything that is due before it answers.
         self._task_client().batch_poll_tasks(_UNUSED_TASK_TYPE, count=1, timeout_in_millisecond=0)
@@ -129,7 +129,10 @@ class WorkflowRun:
         return self
 
     def skip_sleeps(self) -> WorkflowRun:
-        """Advance the clock past each durable sleep or timeout, until the workflow ends or waits for something else."""
+        """Advance the clock past each durable sleep or timeout, until the workflow ends or waits for something else.
+
+        Return this run.
+        """
         while due_ms := [due for _, task in self._open_tasks() if (due := self._due_ms(task)) is not None]:
             self.skip(max(0, min(due_ms) - self._clock.wall_ms()) / 1000)
         return self
@@ -141,7 +144,7 @@ class WorkflowRun:
         return (task.update_time or 0) + task.callback_after_seconds * 1000
 
     def send(self, name: str, **fields: object) -> WorkflowRun:
-        """Send a message with a name and other fields, and let the workflow continue."""
+        """Send a message with a name and other fields, let the workflow continue, and return this run."""
         self._client.send_message(self.workflow_id, {"name": name, **fields})
         self._wait_until_settled()
         return self
@@ -160,7 +163,10 @@ class WorkflowRun:
         return found
 
     def skip_retries(self) -> WorkflowRun:
-        """Advance the clock past the delays of all retries, until each step has completed or has no retry left."""
+        """Advance the clock past the delays of all retries, until each step has completed or has no retry left.
+
+        Return this run.
+        """
         while delays_s := [self._seconds_until_retry(task) for _, task in self._open_tasks() if self._is_retry(task)]:
             self.skip(max(delays_s))
         return self
@@ -235,7 +241,7 @@ class WorkflowRun:
     def _open_tasks(self) -> list[tuple[str, Task]]:
         """Return the open tasks with their workflow ids. The tasks of a sub-workflow replace its parent task.
 
-        The tasks of a workflow that a durable step has called are listed before the task that waits for them.
+        The tasks of a workflow that a durable step has called are listed after the task that waits for them.
         """
         found: list[tuple[str, Task]] = []
         pending = [self.workflow_id]

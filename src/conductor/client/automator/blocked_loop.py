@@ -37,9 +37,9 @@ class LoopGuard:
         self._user_frames: list[traceback.FrameSummary] = []
 
     async def run(self, needed: Callable[[], bool]) -> None:
-        """Check whether the guarded loop runs callbacks, repeatedly while `needed()` is true.
+        """Check repeatedly whether the guarded loop runs callbacks, and log once when it is blocked.
 
-        The checks use real time, not the session's clock.
+        No check is made while `needed()` is false. The checks use real time, not the session's clock.
         """
         is_blocked = False
         while True:

@@ -265,7 +265,7 @@ _list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def read_answer(response: Response) -> ReportAnswer:
-    """Read the answer to one report."""
+    """Return the answer to one report, with the verdict from its headers or its body."""
     status = response.status
     word = response.headers.get(VERDICT_HEADER.lower())
     verdict = _find_verdict(word)

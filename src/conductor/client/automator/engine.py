@@ -142,7 +142,10 @@ class Engine:
             await self._clock.wait(self._stopping, self._poller.wait_s)
 
     def _accept(self, grants: list[Grant]) -> list[asyncio.Task[None]]:
-        """Add the tasks to the journal, so that another process requeues them if this one dies. Then start them."""
+        """Add the tasks to the journal, so that another process requeues them if this one dies.
+
+        Then start them, or hold them until a slot is free. Return the asyncio tasks that were started.
+        """
         if not grants:
             return []
         if self._journal is not None:

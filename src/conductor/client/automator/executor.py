@@ -145,7 +145,7 @@ class Executor:
         return outcome
 
     def _call_marked(self, task: Any) -> Any:
-        """Call the function on a thread. The task has an execution mark for exactly the duration of the call."""
+        """Call the function on a thread and return its value. The task has an execution mark during the call."""
         assert self._marks is not None  # noqa: S101
         slot = self._marks.begin(task.task_id, self._poison_limit)
         try:

@@ -234,7 +234,7 @@ class JournalContents:
 
 
 def read_contents(data: bytes) -> JournalContents:
-    """Read a file. Damaged records and an incomplete last record are skipped."""
+    """Return the contents of a file. Damaged records and an incomplete last record are skipped."""
     contents = JournalContents()
     for payload in _find_payloads(data):
         try:
@@ -282,7 +282,10 @@ class Journal:
         self.undelivered: asyncio.Queue[tuple[PendingReport, float]] = asyncio.Queue()
 
     def open(self) -> bool:
-        """Create and lock the file. If the directory is not writable, log that and return False."""
+        """Create and lock the file.
+
+        If that fails, for example in a read-only directory, log the error and return False.
+        """
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_writable_by_others(self.directory.stat()):

@@ -97,7 +97,7 @@ class Poller:
         self.is_quiet = False
 
     async def poll(self, free: int) -> list[Grant]:
-        """Request up to `free` tasks. Never raise, whatever the server or the network does."""
+        """Request up to `free` tasks, and return those that the server grants. Never raise an exception."""
         is_idle = self._empty.at_cap and not self._has_failed()
         if is_idle and self._config.idle_poll_timeout:
             with self._session.parking.place() as place:
@@ -106,7 +106,7 @@ class Poller:
         return await self._request(min(free, self._max_count), self._config.poll_timeout)
 
     async def _poll_parked(self, free: int) -> list[Grant]:
-        """Send a long poll for one task. If a Conductor server answers with a task, request more tasks at once.
+        """Send a long poll for one task. If a Conductor server grants it, request more. Return all granted tasks.
 
         The long poll requests only one task, because a Conductor server may wait until a batch is complete. With a
         coordinator the first task begins at once, and the next poll requests the others.

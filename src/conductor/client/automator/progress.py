@@ -146,7 +146,7 @@ class ProgressTracker:
         self._warn(f"The progress of a task cannot be sent while it runs ({reason}); it is sent with the report")
 
     def _encode_output(self) -> bytes:
-        """Encode the output so far, with the progress. Leave out output that cannot be sent: the report sends it."""
+        """Return the output so far and the progress as JSON. Output that cannot be sent now is left for the report."""
         output, progress = dict(self._context.output), self._context.make_progress_output()
         if output and self._sends_output:
             try:

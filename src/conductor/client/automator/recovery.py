@@ -130,7 +130,7 @@ def main() -> None:
 
 
 def list_judged_files(journal: Journal) -> list[AdoptedJournal]:
-    """Adopt the journals of dead processes, except those whose death the program has not judged yet.
+    """Adopt and return the journals of dead processes, except those whose death the program has not judged yet.
 
     A process may die while this one starts. Only the program, which started that process, knows the exit status.
     """

@@ -124,7 +124,8 @@ class Redelivery:
     async def _send_all(self, queue: deque[PendingReport]) -> None:
         """Send reports until the queue is empty. A report that fails goes to the end of the queue.
 
-        A report that `Reporter` gives up meanwhile is sent after its own wait, or as soon as another one succeeds.
+        A report that `Reporter` gives up meanwhile joins the queue. Waits after failures are then at least as long as
+        the wait that `Reporter` gave to this report.
         """
         while queue:
             while not self._journal.undelivered.empty():

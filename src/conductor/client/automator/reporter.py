@@ -204,7 +204,7 @@ class Reporter:
         return report.terminal and (is_late or running.config.verify_reports)
 
     async def _read_back(self, report: PendingReport) -> Verdict:
-        """Find the verdict on a report in the state of the task on a Conductor server."""
+        """Read the task from a Conductor server, and return the verdict on the report that its state implies."""
         try:
             task = await self._api.get_task(report.task_id)
         except NotFoundException:

@@ -84,7 +84,7 @@ async def _run(modules: Sequence[str], duration_s: float | None) -> _Counter:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the decorated workers of the modules for a duration, then drain them and print a summary."""
+    """Run the workers of the modules for a duration, drain them and print a summary. Return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m conductor.client.automator.task_handler_asyncio",
         description="Run all decorated workers in one process for a time; the server is CONDUCTOR_SERVER_URL.",

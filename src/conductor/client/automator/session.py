@@ -148,7 +148,10 @@ class Session:
         return StepFile(running, directory, self.journal.server, self.client, self.clock)
 
     async def call_on_thread(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        """Call a `def` step of an `async def` worker on a thread that does not delay the end of the process."""
+        """Call a `def` step of an `async def` worker on a thread, and return its result.
+
+        The thread does not delay the end of the process.
+        """
         value, error, _ = await self._step_threads.submit(function, argument)
         if error is not None:
             raise error

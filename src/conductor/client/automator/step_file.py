@@ -252,7 +252,10 @@ class StepFile:
         return next((one.workflow_id for one in found.get(correlation_id, ())), None)
 
     async def _end_call(self, step: Step, now_ms: int) -> None:
-        """Read a called workflow. If it has ended, store its output."""
+        """Read a called workflow.
+
+        If it has ended or was removed, record the end of the step. If it was not started, start it.
+        """
         if step.workflow_id is None:
             await self._start(step)
             return

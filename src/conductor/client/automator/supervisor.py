@@ -97,7 +97,10 @@ class Supervisor:
         self._wake()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until no process runs any more. A signal handler may wait while the main thread waits."""
+        """Wait until no process runs any more; return False after the timeout.
+
+        A signal handler may wait while the main thread waits.
+        """
         return bool(wait([self._end_reader], timeout_s))
 
     @property
@@ -267,7 +270,10 @@ def runs_workers(pid: int) -> bool:
 
 
 def _lock_flag_file() -> int | None:
-    """Lock a file while worker processes run. `runs_workers` of the parent process checks the lock."""
+    """Lock a file as long as worker processes run, and return its descriptor.
+
+    `runs_workers` in the parent process checks the lock.
+    """
     try:
         flag = os.open(_flag_path(os.getpid()), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError:

@@ -63,7 +63,7 @@ class ThreadPool:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, function: Callable[[Any], Any], argument: Any) -> asyncio.Future[CallResult]:
-        """Call the function on a thread, in the caller's context.
+        """Call the function on a thread, in the caller's context, and return a future for the result.
 
         An error of the function is part of the future's result.
         """

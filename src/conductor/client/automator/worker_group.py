@@ -347,5 +347,5 @@ def _make_task_logs(configs: list[ResolvedConfig], own_process: bool) -> Abstrac
 
 
 def resolve_config(worker: WorkerInterface, options: dict[str, Any]) -> ResolvedConfig:
-    """Resolve a worker's options: the environment overrides the worker's code, which overrides the handler."""
+    """Return a worker's options. The environment overrides the worker's code, which overrides the handler."""
     return resolve_worker_config(worker.get_task_definition_name(), {**options, **get_code_options(worker)})

@@ -225,7 +225,7 @@ class WorkerProcess:
             self.process.kill()
 
     def receive(self) -> None:
-        """Read the messages of the process. Log an error once if it has not begun to work in time."""
+        """Read the messages of the process. Log an error once if no message has arrived within `READY_S`."""
         try:
             while self.connection is not None and self.connection.poll():
                 message, text = self.connection.recv()

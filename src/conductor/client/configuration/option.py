@@ -192,7 +192,7 @@ class Option:
 
 
 def option(default: Any, help: str, **rest: Any) -> Any:  # noqa: A002
-    """Declare an option as a class attribute with the name of the option. `rest` are further fields of `Option`."""
+    """Return an option, to be assigned to a class attribute with its name. `rest` are further fields of `Option`."""
     return Option("", default, help, **rest)
 
 

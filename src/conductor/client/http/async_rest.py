@@ -289,7 +289,7 @@ def _close_pools() -> None:
 
 
 def load_library() -> type[ClientBuilder]:
-    """Import all parts of the HTTP library that a request may need."""
+    """Import all parts of the HTTP library that a request may need. Return the class that builds clients."""
     import pyreqwest.exceptions  # noqa: F401 (otherwise the first failed request imports it)
     from pyreqwest.client import ClientBuilder
 

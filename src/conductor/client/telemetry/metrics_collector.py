@@ -94,7 +94,7 @@ class MetricsCollector(TaskRunnerEventsListener):
         return cls(place=place, now=now)
 
     def __reduce__(self) -> tuple[Callable[[MetricsPlace], MetricsCollector], tuple[MetricsPlace]]:
-        """Unpickle as a new collector for the same hub, because each process has its own file."""
+        """Let another process unpickle a new collector for the same hub, because each process has its own file."""
         return MetricsCollector.for_process, (self._place,)
 
     def on_poll_started(self, event: PollStarted) -> None:

@@ -171,7 +171,10 @@ class Resources:
             return await wait(value) if inspect.isawaitable(value) else value
 
     async def _await_on_loop(self, work: Awaitable[object]) -> object:
-        """Await an object on the event loop while this thread blocks, so that the calling coroutine never suspends."""
+        """Await an object on the event loop, and return its result.
+
+        This thread blocks, so the calling coroutine never suspends.
+        """
         assert self._loop is not None  # noqa: S101
         return asyncio.run_coroutine_threadsafe(_await(work), self._loop).result()
 

@@ -59,7 +59,7 @@ class KeywordOptions(TypedDict, total=False):
 
 
 def takes_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Give a function with `**options` a signature that lists each option, and a clear error for unknown options."""
+    """Return a wrapper of a function with `**options` that rejects unknown options. Its signature lists each option."""
     signature = inspect.signature(function)
     parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     for name, annotation in get_type_hints(KeywordOptions).items():

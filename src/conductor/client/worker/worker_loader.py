@@ -227,7 +227,7 @@ def _describe(worker: Worker) -> str:
 
 
 def scan_for_workers(*package_names: str, recursive: bool = True) -> WorkerLoader:
-    """Scan packages. Return the loader."""
+    """Import packages to find workers. Return the loader, which lists them."""
     loader = WorkerLoader()
     loader.scan_packages(package_names, recursive=recursive)
     return loader
@@ -238,7 +238,7 @@ def auto_discover_workers(
     paths: Iterable[str | Path] | None = None,
     print_summary: bool = True,
 ) -> WorkerLoader:
-    """Scan packages and directories.
+    """Import packages and directories to find workers.
 
     Args:
         packages: The packages to import.

@@ -480,7 +480,7 @@ class ConductorWorkflow:
             workers: The workers to use instead of the decorated ones.
             workflows: Workflows that this one starts by name.
             timeout_s: The longest time that the workflow may take.
-            **unknown: Nothing else: the error shows how inputs are passed.
+            **unknown: Other keyword arguments raise a TypeError, which shows how inputs are passed.
 
         Raises:
             WorkflowError: The input does not match the declared inputs, or a step has no worker.

@@ -96,7 +96,7 @@ class TaskOperations(Operations):
         timeout_in_millisecond: int | None = None,
         domain: str | None = None,
     ) -> list[Task]:
-        """Poll for several tasks.
+        """Poll for several tasks, and return them.
 
         Args:
             task_type: The type of the tasks.
@@ -211,7 +211,7 @@ class TaskOperations(Operations):
         free_text: str = "*",
         query: str | None = None,
     ) -> SearchResult[TaskSummary]:
-        """Search tasks in the server's index."""
+        """Search tasks in the server's index, and return one page of results."""
 
 
 class AsyncTaskResourceApi(TaskOperations, AsyncClient):
@@ -234,7 +234,7 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
         timeout_ms: int,
         slots: int | None = None,
     ) -> PollAnswer:
-        """Poll for up to `count` tasks. The server waits up to `timeout_ms` for the first.
+        """Poll for up to `count` tasks, and return the answer. The server waits up to `timeout_ms` for the first task.
 
         With `slots`, tell a coordinator how many tasks the worker runs at the same time, and the version of this SDK.
         """
@@ -265,7 +265,7 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
         count: int = 1,
         timeout: int = 100,
     ) -> list[Task]:
-        """Poll for up to `count` tasks. The server waits up to `timeout` milliseconds for the first."""
+        """Poll for up to `count` tasks, and return them. The server waits up to `timeout` ms for the first task."""
         answer = await self.poll_for_worker(
             tasktype, worker_id=workerid, domain=domain, count=count, timeout_ms=timeout
         )

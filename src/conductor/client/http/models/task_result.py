@@ -75,12 +75,12 @@ class TaskResult(Model):
         return TaskResult(status=status)
 
     def add_output_data(self, key: str, value: Any) -> TaskResult:
-        """Set one value of the output."""
+        """Set one value of the output, and return this result."""
         self.output_data[key] = value
         return self
 
     def log(self, text: str) -> TaskResult:
-        """Add a line to the task's log."""
+        """Add a line to the task's log, and return this result."""
         self.logs.append(TaskExecLog(log=text, task_id=self.task_id or None))
         return self
 

@@ -380,7 +380,7 @@ class ChoiceConverter(Converter):
         return error
 
     def _call_enum(self, value: object) -> object:
-        """Call the enum with the value, because its `_missing_` method may accept further values."""
+        """Return the member for a value. Calls the enum, because its `_missing_` method may accept further values."""
         if self.kind is None or isinstance(value, bool):
             raise self.make_error(value)
         try:

@@ -76,7 +76,7 @@ class WorkflowExecutor:
         wait_for_seconds: int = 10,
         request_id: str | None = None,
     ) -> WorkflowRun:
-        """Start a workflow. Wait for its end, for the end of a step, or for `wait_for_seconds`."""
+        """Start a workflow and return it after its end, after the end of a step, or after `wait_for_seconds`."""
         return self.workflow_client.execute_workflow(request, request_id, wait_until_task_ref or None, wait_for_seconds)
 
     def execute_workflow_with_return_strategy(
@@ -104,7 +104,10 @@ class WorkflowExecutor:
         correlation_id: str | None = None,
         domain: str | None = None,
     ) -> WorkflowRun:
-        """Start a registered workflow by its name and wait. With `domain`, all its tasks go to that domain."""
+        """Start a registered workflow by its name, and return it as `execute_workflow` does.
+
+        With `domain`, all its tasks go to that domain.
+        """
         request = StartWorkflowRequest(
             name=name,
             version=version,
@@ -134,7 +137,7 @@ class WorkflowExecutor:
         query: str | None = None,
         skip_cache: bool | None = None,
     ) -> SearchResult[WorkflowSummary]:
-        """Search workflows. Only some servers support `query_id` and `skip_cache`."""
+        """Search workflows, and return one page of results. Only some servers support `query_id` and `skip_cache`."""
         return self.workflow_client.search(
             start or 0, 100 if size is None else size, free_text or "*", query, sort, query_id, skip_cache
         )
