@@ -27,8 +27,8 @@ MAX_PROBLEMS_NAMED = 100
 #: The maximum number of likely mistakes that are reported for a definition, and of scripts whose syntax is checked.
 MAX_LIKELY_MISTAKES = 100
 MAX_SCRIPTS_CHECKED = 100
-#: A registration warns if a sub-workflow starts the registered workflow again. At most this many sub-workflows are
-#: checked.
+#: A registration warns if a sub-workflow starts the registered workflow again. At most this many sub-workflows of a
+#: definition are checked, and this many other definitions are read.
 MAX_SUB_WORKFLOWS_CHECKED = 20
 #: The answer to a registration lists this many warnings, each in a header of its own.
 MAX_WARNINGS_NAMED = 5

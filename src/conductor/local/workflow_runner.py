@@ -62,17 +62,18 @@ def find_problems(definition: Definition, schedule: SaveScheduleRequest | None =
     The reasons include scripts that cannot be parsed and an invalid schedule.
     """
     from conductor.coordinator.definitions.likely_mistakes import find_likely_mistakes, find_scripts
-    from conductor.coordinator.definitions.workflow_defs import check_workflow_def
+    from conductor.coordinator.definitions.workflow_defs import check_workflow_def, find_self_circles
     from conductor.coordinator.language.cron import CronError, read_cron
     from conductor.coordinator.request_errors import ApiError
 
     found = []
     try:
-        check_workflow_def(definition)
+        checked = check_workflow_def(definition)
     except ApiError as refusal:
         found = [f"{path}: {message}" for path, message in refusal.problems] or [refusal.message]
     else:
         found = [f"{path}: {message}" for path, message in find_likely_mistakes(definition)]
+        found += find_self_circles(checked)
         found += _find_syntax_errors(list(find_scripts(definition)))
     if schedule is not None:
         try:

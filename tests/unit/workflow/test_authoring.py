@@ -572,6 +572,19 @@ class TestSchedules:
             w.to_schedule()
 
 
+def test_a_workflow_that_starts_itself_is_found_by_validate_u4_53() -> None:
+    with workflow("w") as w:
+        sub_workflow("w", 1)
+    with pytest.raises(WorkflowError, match=r"w: the sub-workflows are a circle without a condition \(w → w\)"):
+        w.validate()
+    with workflow("w", version=2) as newer:
+        sub_workflow("w", 1)
+    newer.validate()
+    with workflow("w", inputs={"deep": bool}) as ending, switch(ending.input("deep")) as case, case(True):
+        sub_workflow("w", 1)
+    ending.validate()
+
+
 def test_scripts_and_joins_are_checked_by_validate_u1_16() -> None:
     with workflow("w") as w:
         add(DoWhileTask("again", "$.x >", [SimpleTask("a", "a")]))

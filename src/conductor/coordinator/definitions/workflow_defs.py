@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
@@ -73,23 +74,39 @@ def workflow_def_body(tx: Tx, name: str, version: int | None) -> bytes | None:
 
 
 def find_circles(tx: Tx, definition: JsonObject) -> list[str]:
-    """Return a warning for each sub-workflow that starts this workflow again, directly or through one other workflow.
+    """Return a warning for each sub-workflow that starts this workflow again, directly or through other workflows.
 
-    Sub-workflows in a SWITCH are ignored, because a circle with a condition can end.
+    Sub-workflows in a SWITCH are ignored, because a circle with a condition can end. At most
+    `MAX_SUB_WORKFLOWS_CHECKED` definitions are read.
     """
     name, version = definition["name"], definition["version"]
     found = []
-    for ref, called, called_version in islice(_list_sub_workflows(definition), MAX_SUB_WORKFLOWS_CHECKED):
-        if called == name and _is_version(tx, name, called_version, version):
-            found.append(f"{ref}: {_describe_circle(name, name)}")
-            continue
-        inner = get_workflow_def(tx, called, called_version)
-        if inner is not None and any(
-            back == name and _is_version(tx, name, back_version, version)
-            for _, back, back_version in _list_sub_workflows(inner)
-        ):
-            found.append(f"{ref}: {_describe_circle(name, called, name)}")
+    read: set[tuple[str, int | None]] = set()
+    for ref, first, first_version in islice(_list_sub_workflows(definition), MAX_SUB_WORKFLOWS_CHECKED):
+        waiting: deque[tuple[tuple[str, ...], int | None]] = deque([((name, first), first_version)])
+        while waiting:
+            path, called_version = waiting.popleft()
+            called = path[-1]
+            if called == name and _is_version(tx, name, called_version, version):
+                found.append(f"{ref}: {_describe_circle(*path)}")
+                break
+            if (called, called_version) in read or len(read) == MAX_SUB_WORKFLOWS_CHECKED:
+                continue
+            read.add((called, called_version))
+            inner = get_workflow_def(tx, called, called_version)
+            steps = () if inner is None else islice(_list_sub_workflows(inner), MAX_SUB_WORKFLOWS_CHECKED)
+            waiting.extend(((*path, called), called_version) for _, called, called_version in steps)
     return found
+
+
+def find_self_circles(definition: JsonObject) -> list[str]:
+    """Return a warning for each sub-workflow that is this workflow itself, without a condition."""
+    name, version = definition["name"], definition["version"]
+    return [
+        f"{ref}: {_describe_circle(name, name)}"
+        for ref, called, called_version in _list_sub_workflows(definition)
+        if called == name and called_version in (None, version)
+    ]
 
 
 def _list_sub_workflows(definition: JsonObject) -> Iterator[tuple[str, str, int | None]]:
@@ -126,7 +143,7 @@ def _is_version(tx: Tx, name: str, wanted: int | None, version: int) -> bool:
 def _describe_circle(*names: str) -> str:
     return (
         f"the sub-workflows are a circle without a condition ({' → '.join(names)}), so the workflow fails when they "
-        "are nested too deeply"
+        "are nested too deeply; put one of them into a SWITCH"
     )
 
 

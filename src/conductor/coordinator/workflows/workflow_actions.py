@@ -253,7 +253,9 @@ ACTIONS_WHILE_WAITING: dict[Action, Callable[[WorkflowState], Decision]] = {
 def _must_have_ended(state: WorkflowState, action: str) -> None:
     if state.status not in TERMINAL_WORKFLOW_STATUSES:
         which = f"{_full_name(state)}.{state.status}"
-        raise ActionRefused(f"Workflow: {which} is not in terminal state, unable to {action}.")
+        raise ActionRefused(
+            f"Workflow: {which} is not in terminal state, unable to {action}: wait for its end, or terminate it first"
+        )
 
 
 def _must_be_paused(state: WorkflowState) -> None:

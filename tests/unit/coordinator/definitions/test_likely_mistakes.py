@@ -18,6 +18,7 @@ from conductor.coordinator.definitions.likely_mistakes import (
 )
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def, find_circles, put_workflow_def
 from conductor.coordinator.definitions.workflow_plan import TASK_TYPES
+from conductor.coordinator.limits import MAX_SUB_WORKFLOWS_CHECKED
 from conductor.coordinator.system.script_runner import ScriptRunner
 from conductor.coordinator.system.script_task import find_syntax_errors
 from tests.unit.coordinator.core_harness import Harness
@@ -184,6 +185,36 @@ def test_a_direct_circle_of_sub_workflows_is_named_when_it_is_closed_u4_53(harne
     )
     assert register("f", call("older", "f", 1), version=2) == []
     assert register("g", call("unknown", "nobody_registered_this")) == []
+
+
+def test_a_longer_circle_is_named_when_it_is_closed_u4_53(harness: Harness) -> None:
+    def register(name: str, *tasks: Any) -> list[str]:
+        definition = check_workflow_def({"name": name, "tasks": list(tasks)})
+        harness.store.call(lambda tx: put_workflow_def(tx, definition, overwrite=True))
+        return harness.store.call(lambda tx: find_circles(tx, definition))
+
+    assert register("a", call("to_b", "b"), call("to_c", "c")) == []
+    assert register("b", call("to_c", "c")) == []
+    assert register("c", call("to_d", "d")) == []
+    (found,) = register("d", call("to_nobody", "nobody"), call("to_a", "a"))
+    assert found == (
+        "to_a: the sub-workflows are a circle without a condition (d → a → c → d), so the workflow fails when they "
+        "are nested too deeply; put one of them into a SWITCH"
+    )
+    # A circle of other workflows is not a circle of this one, and the search ends.
+    assert register("e", call("to_a", "a")) == []
+
+
+def test_the_search_for_circles_reads_few_definitions(harness: Harness) -> None:
+    def register(name: str, *tasks: Any) -> list[str]:
+        definition = check_workflow_def({"name": name, "tasks": list(tasks)})
+        harness.store.call(lambda tx: put_workflow_def(tx, definition, overwrite=True))
+        return harness.store.call(lambda tx: find_circles(tx, definition))
+
+    for at in range(MAX_SUB_WORKFLOWS_CHECKED + 1):
+        register(f"w{at}", call("to_next", f"w{at + 1}"))
+    assert register(f"w{MAX_SUB_WORKFLOWS_CHECKED + 1}", call("to_first", "w0")) == []
+    assert register(f"w{MAX_SUB_WORKFLOWS_CHECKED}", call("to_first", "w0")) != []
 
 
 def test_a_script_that_an_engine_cannot_parse_is_named_and_none_runs_u4_59() -> None:

@@ -232,7 +232,7 @@ def test_a_rerun_of_a_strangers_task_is_refused(harness: Harness) -> None:
     with pytest.raises(ApiError, match="is not part of") as refused:
         rerun(harness, family.parent, task_id=harness.poll_one("other")["taskId"])
     assert refused.value.status == 400
-    with pytest.raises(ApiError, match="not in terminal state") as refused:
+    with pytest.raises(ApiError, match="not in terminal state, unable to rerun: wait for its end, or term") as refused:
         rerun(harness, other, task_id=family.task(family.failed, "f")["taskId"])
     assert refused.value.status == 409
 
