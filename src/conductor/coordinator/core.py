@@ -73,7 +73,7 @@ class Core:
         self.write = store.write
         self.probe = WriteProbe(store)
         self._replicator = replicator
-        #: The latest reading of the replica's state, which may still be running.
+        #: The task that reads the replica's state. Callers share it while it runs.
         self._replication: asyncio.Task[ReplicationState] | None = None
         self.is_draining = False
         #: Headers of every answer to a poll: the features of a coordinator, its epoch, and the largest body it accepts.

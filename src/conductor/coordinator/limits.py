@@ -16,7 +16,7 @@ MAX_JSON_VALUES = 1_000_000
 LARGE_BODY_BYTES = 32 * 1024
 #: The maximum size of the answer to one request.
 MAX_ANSWER_BYTES = 4 * MAX_BODY_BYTES
-#: A workflow is not returned with its tasks if their inputs and outputs are larger.
+#: A workflow is not returned with its tasks if the inputs and outputs of the tasks are larger than this.
 MAX_TASKS_BYTES = 64 * 1024 * 1024
 #: An answer with the log lines of a task contains about this many bytes of them. Older lines are left out.
 MAX_LOG_BYTES = 10 * 1024 * 1024
@@ -35,13 +35,13 @@ MAX_WARNINGS_NAMED = 5
 
 # -- values and expressions
 
-#: A task fails if an input, an output or the variables of its workflow become larger.
+#: A task fails if an input, an output or the variables of its workflow become larger than this.
 MAX_VALUE_BYTES = MAX_BODY_BYTES
 #: A task fails if the `[*]` steps of the expressions in one value visit more list elements than this.
 MAX_ELEMENTS_WALKED = 500_000
-#: A definition is rejected if the text between `${` and `}` is longer.
+#: A definition is rejected if the text between a `${` and its `}` is longer than this.
 MAX_EXPRESSION_CHARS = 10_000
-#: A definition with more expressions is rejected. A task fails if its input resolves more expressions.
+#: A definition with more expressions than this is rejected. A task fails if its input resolves more expressions.
 MAX_EXPRESSIONS = 20_000
 
 # -- steps of workflows
@@ -50,14 +50,14 @@ MAX_EXPRESSIONS = 20_000
 #: bytes. The next decision creates the rest, after decisions about other workflows.
 TASKS_PER_DECISION = 200
 BYTES_PER_DECISION = 1024 * 1024
-#: A dynamic fork with more branches is rejected, because all branches are read before the first one starts.
+#: A dynamic fork with more branches than this is rejected, because all branches are read before the first one starts.
 MAX_BRANCHES = 10_000
-#: A workflow that creates more tasks without waiting for anything fails: it has an endless loop.
+#: A workflow that creates more tasks than this without waiting for anything fails: it has an endless loop.
 MAX_TASKS_WITHOUT_WAITING = 10_000
 #: For `MAX_TASKS_WITHOUT_WAITING`, a task with a large input counts as one more task per this many bytes.
 BYTES_PER_COUNTED_TASK = 8 * 1024
-#: The maximum number of workflow steps that follow from one change in one transaction, and their maximum CPU time. The
-#: next transaction takes the remaining steps.
+#: If one change causes many workflow steps, one transaction takes at most this many of them, for at most this CPU time.
+#: The next transaction takes the remaining steps.
 STEPS_PER_TRANSACTION = 200
 STEPS_PER_TRANSACTION_S = 0.2
 #: Work on many workflows is split into transactions of about this many seconds, so that other requests run in between.
@@ -102,7 +102,7 @@ MAX_SERIES_PER_METRIC = 200
 
 # -- scripts
 
-#: A script (INLINE, LAMBDA, JSON_JQ_TRANSFORM, a condition) that takes longer fails, as in Conductor.
+#: A script (INLINE, LAMBDA, JSON_JQ_TRANSFORM, a condition) that takes longer than this fails, as in Conductor.
 SCRIPT_S = 4
 #: A start or a synchronous update waits this long for queued scripts, so that its answer contains their values.
 WAIT_FOR_SCRIPTS_S = 0.5

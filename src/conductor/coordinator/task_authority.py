@@ -147,7 +147,7 @@ class TaskAuthority:
         return self._queue.requeue_batch(tx, task_type=task_type, after=after)
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make the tasks of a workflow that wait for their callback time pollable now."""
+        """Make each task of a workflow pollable now if it waits for its callback time."""
         self._queue.reset_callbacks(tx, workflow)
 
     def list_polls(self) -> PollRecords:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: The types of schemas in Conductor. The coordinator enforces only JSON schemas.
 SCHEMA_TYPES = ("JSON", "AVRO", "PROTOBUF")
-#: A schema with more bytes of JSON is rejected.
+#: A schema with more bytes of JSON than this is rejected.
 MAX_SCHEMA_BYTES = 256 * 1024
 #: If a validation can take more checks than this and the schema has alternatives, the error does not name the wrong
 #: value, because the validator would have to try every alternative to find it.
@@ -60,7 +60,7 @@ def all_schemas(tx: Tx) -> list[JsonObject]:
 
 
 def drop_schema(tx: Tx, name: str, version: int | None = None) -> bool:
-    """Remove one version of a schema, by default all versions. Return whether there was one."""
+    """Remove one version of a schema, by default all versions. Return whether anything was removed."""
     return bool(tx.run(DROP_SCHEMAS, name) if version is None else tx.run(DROP_SCHEMA, name, version))
 
 

@@ -125,7 +125,7 @@ TASK_FIELDS = frozenset(
 SUB_WORKFLOW_FIELDS = frozenset(
     ["idempotencyKey", "idempotencyStrategy", "name", "priority", "taskToDomain", "version", "workflowDefinition"]
 )
-#: The names after `workflow.` and after the name of a task in an expression.
+#: The names that an expression can have after `workflow.`, and after the name of a task.
 WORKFLOW_MEMBERS = frozenset(
     [
         "correlationId",
@@ -300,9 +300,9 @@ def _find_one_letter_away(kind: str) -> str | None:
 
 
 def _is_one_letter_away(one: str, other: str) -> bool:
-    """Return whether one name becomes the other if one letter changes, or two neighbours are swapped, or if none does.
+    """Return whether two names are equal or differ by one change.
 
-    A letter that is added or removed counts as a change.
+    A change replaces, adds or removes one letter, or swaps two neighbouring letters.
     """
     if abs(len(one) - len(other)) > 1:
         return False

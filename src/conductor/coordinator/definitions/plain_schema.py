@@ -54,7 +54,7 @@ class PlainSchema:
     """
 
     def __init__(self, schema: JsonObject) -> None:
-        #: `id()` of a given schema → its place, and its plain form.
+        #: Two maps from the `id()` of a given schema: to its place, and to its plain form.
         self._places: dict[int, _SchemaPlace] = {}
         self._plain: dict[int, JsonObject] = {}
         #: The given schemas with a URL of their own (`$id`), by URL, and those with an anchor, by URL with fragment.

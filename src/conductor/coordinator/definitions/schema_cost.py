@@ -28,8 +28,8 @@ MAX_CHAIN = 100
 MAX_CHECKS = 1000
 #: A schema is rejected if its analysis takes more steps than this.
 MAX_STEPS = 50_000
-#: An input that is nested deeper than this is rejected. With a long chain of schemas the limit is lower, because the
-#: validator recurses over both.
+#: An input that is nested deeper than `MAX_INPUT_DEPTH` is rejected. The depth multiplied by the length of the longest
+#: chain of schemas must not exceed `MAX_NESTED_CHECKS`, because the validator recurses over both.
 MAX_INPUT_DEPTH = 200
 MAX_NESTED_CHECKS = 3000
 #: An input is rejected if its validation would take more checks than this, which is about half a second.
@@ -87,7 +87,7 @@ class _InputSize(NamedTuple):
 
 
 def _measure_input(root: Json, max_values: float) -> _InputSize:
-    """Measure an input. Stop when it has too many values or is too deep."""
+    """Return the size of an input. Stop counting when the input has too many values or is too deep."""
     values, chars, backtracked_chars, depth = 0, 0, 0, 0
     level = [root]
     while level and values <= max_values and depth <= MAX_INPUT_DEPTH:

@@ -126,7 +126,7 @@ def _timeout_problems(task_def: TaskDef, path: str) -> Iterator[tuple[str, str]]
 
 
 def get_task_def(tx: Tx, name: str) -> TaskDef | None:
-    """Return the registered definition, or None."""
+    """Return the registered definition of a task type, or None."""
     row = tx.cached_first(TASK_TYPE, name)
     return msgspec.json.decode(row.definition, type=TaskDef) if row and row.definition is not None else None
 

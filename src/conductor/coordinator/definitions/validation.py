@@ -247,7 +247,7 @@ class _Checker:
                 message = f"${{{shorten(text)}}} is unknown when a workflow starts; use its input"
                 self.problem(f"{path}.rateLimitKey", message)
 
-    # -- its tasks
+    # -- the tasks of the workflow
 
     def check_sequence(
         self, path: str, tasks: Json, depth: int, *, in_loop: bool = False, may_be_empty: bool = False

@@ -49,8 +49,8 @@ OPERATORS_WITH_SCRIPTS = ("SWITCH", "DECISION", "DO_WHILE")
 SCRIPT_OPERATORS = frozenset(
     {*OPERATORS_WITH_SCRIPTS, *(kind for kind, queue in SYSTEM_TASKS.items() if queue == "script")}
 )
-#: The domain of a system queue is this prefix and its name. The prefix begins with a blank, which is stripped from the
-#: domains that clients send. So no client can poll a system queue.
+#: The domain of a system queue is this prefix and the name of the queue. The prefix begins with a blank, which is
+#: stripped from the domains that clients send. So no client can poll a system queue.
 SYSTEM_DOMAIN = " system/"
 #: Evaluators of a SWITCH whose expression is JavaScript.
 SCRIPT_EVALUATORS = ("javascript", "graaljs")
@@ -88,7 +88,7 @@ class TaskNode:
 
     @property
     def permissive(self) -> bool:
-        """Whether the workflow continues after a failure of this task, and fails at its end."""
+        """Whether the workflow continues after a failure of this task, but fails when it reaches its end."""
         return bool(self.task.get("permissive")) and not self.optional
 
     def is_within(self, loop: TaskNode) -> bool:

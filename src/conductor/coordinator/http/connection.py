@@ -38,12 +38,12 @@ from conductor.coordinator.request_errors import ApiError, bad_request
 
 logger = logging.getLogger(__name__)
 
-#: A further connection displaces an idle one. If none is idle, requests are answered with 503.
+#: The maximum number of connections. A further one displaces an idle one. If none is idle, its requests get a 503.
 MAX_CONNECTIONS = 4096
 #: Files that the coordinator itself opens: the database, script processes and calls of HTTP tasks. If the limit of open
 #: files of the process is low, fewer connections than `MAX_CONNECTIONS` are open at the same time.
 RESERVED_FILES = 128
-#: The smallest number of connections, whatever the limit of open files is.
+#: This many connections are always allowed, even if the limit of open files is low.
 MIN_CONNECTIONS = 64
 #: The maximum number of requests that a client sends on a connection without waiting for their answers. Otherwise the
 #: bytes of one read could become ten thousand requests, and take ten times their size.

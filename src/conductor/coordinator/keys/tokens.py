@@ -89,7 +89,7 @@ class Tokens:
         return identity, self._end_ms(int(number), int(expires) * 1000)
 
     def _end_ms(self, secret: int, expires_ms: int) -> int:
-        """Return when a token ends: not later than its secret."""
+        """Return when a token expires: at `expires_ms`, or when its secret expires, if that is earlier."""
         secret_ends_ms = self._keys.expires_ms(secret)
         return expires_ms if secret_ends_ms is None else min(expires_ms, secret_ends_ms)
 

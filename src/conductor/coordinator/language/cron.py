@@ -25,8 +25,8 @@ MAX_CRON_CHARS = 500
 #: How many months are searched for a matching day. This is long enough for 29 February to fall on each weekday.
 MONTHS_AHEAD = 12 * 41
 _DAY_S = 86_400
-#: How far the search for a due time goes. All local times of an expression can be skipped: `0 30 2 ? 3 SUN#2` names the
-#: hour that New York skips each year.
+#: How far the search for a due time goes. The search needs a limit, because clock changes can skip all local times of
+#: an expression: `0 30 2 ? 3 SUN#2` names the hour that New York skips each year.
 _SEARCHED_S = MONTHS_AHEAD * 31 * _DAY_S
 _SUNDAY = 6
 

@@ -29,7 +29,7 @@ def describe_cron(expression: str) -> str:
 
 
 def _list_times(second: str, minute: str, hour: str) -> list[str]:
-    """Return the times of the day if second and minute are numbers and `hour` is a short list; otherwise nothing."""
+    """Return the times of the day if second and minute are numbers and `hour` is a short list; otherwise []."""
     hours = hour.split(",")
     if not (second.isdecimal() and minute.isdecimal() and all(one.isdecimal() for one in hours)):
         return []

@@ -29,7 +29,7 @@ class ReplicaUrl:
 
     @classmethod
     def parse(cls, text: str) -> ReplicaUrl:
-        """Return the URL of a text. A text without a scheme is a directory.
+        """Return the parsed URL. A text without a scheme is the path of a directory.
 
         Raises:
             InvalidReplicaUrl: The text is not a URL that Litestream supports.

@@ -17,7 +17,7 @@ MAX_NEXT = 5
 
 
 def list_schedule_entries(tx: Tx, *, name: str | None, workflow: str | None) -> ScheduleList:
-    """Return all schedules, the schedule with this name, or those of a workflow."""
+    """Return the schedule with this name, the schedules of a workflow, or all schedules."""
     if name is not None:
         return ScheduleList(now_ms=tx.now_ms, schedules=[_make_entry(tx, name)])
     names, equal = schedule_store.find_names(tx, workflow=workflow), EqualSchedules.load(tx, workflow)

@@ -30,12 +30,12 @@ class EqualSchedules:
 
     @classmethod
     def load(cls, tx: Tx, workflow: str | None = None) -> EqualSchedules:
-        """Return a comparison of all schedules, or of those that start `workflow`."""
+        """Load all schedules, or those that start `workflow`, and return an object that compares them."""
         names = schedule_store.find_names(tx, workflow=workflow)
         return cls(schedule_store.load(tx, name) for name in names)
 
     def find(self, schedule: Schedule) -> list[str]:
-        """Return the names of the schedules that equal this one."""
+        """Return the names of the other schedules with the same workflow, the same input and the same times."""
         return [name for name in self._names.get(_digest(schedule), ()) if name != schedule.name]
 
 
@@ -45,7 +45,7 @@ def find_schedule_warnings(tx: Tx, schedule: Schedule, equal: EqualSchedules | N
     Args:
         tx: The transaction.
         schedule: The schedule.
-        equal: A comparison that contains `schedule`. A caller that checks many schedules loads it once for all of them.
+        equal: Compares `schedule` with others; None loads them. A caller that checks many schedules loads them once.
     """
     equal = equal or EqualSchedules.load(tx, schedule.start.name)
     return [
@@ -83,7 +83,7 @@ def _find_unused_cron(schedule: Schedule) -> Iterator[str]:
 
 
 def _digest(schedule: Schedule) -> bytes:
-    """Return a digest of what a schedule starts, and when."""
+    """Return a digest of the workflow that a schedule starts, its input and its times."""
     start = schedule.start
     times = sorted({_time_of(cron) for cron in schedule.crons})
     limits = schedule.schedule_start_time, schedule.schedule_end_time

@@ -46,7 +46,7 @@ _encode = msgspec.json.encode
 
 
 class SecretMask:
-    """Replaces the values of the secrets that one task received. A mask without secrets is falsy."""
+    """Replaces the values of the secrets that one task received by placeholders. A mask without secrets is falsy."""
 
     def __init__(self, received: Mapping[str, str]) -> None:
         self._values = {value: secret_placeholder(name) for name, value in received.items() if value}
@@ -120,7 +120,7 @@ class SecretMask:
                 start = lower.find(form, end)
 
     def _mask_fragments(self, text: str, failed: bool) -> str:
-        """Mask runs of at least `MIN_FRAGMENT_CHARS` characters of a value, if the text is that of a failure."""
+        """If the text is that of a failure, mask runs of at least `MIN_FRAGMENT_CHARS` characters of a secret."""
         if not failed:
             return text
         parts, last, at, size = [], 0, 0, MIN_FRAGMENT_CHARS
@@ -137,7 +137,7 @@ class SecretMask:
 
     @functools.cached_property
     def _fragments(self) -> set[str]:
-        """Every run of `MIN_FRAGMENT_CHARS` characters of a value and of its JSON."""
+        """Every run of `MIN_FRAGMENT_CHARS` characters in the value of a secret or in its JSON form."""
         texts = {text for value in self._values for text in (value, *_list_json_forms(value))}
         size = MIN_FRAGMENT_CHARS
         return {text[at : at + size] for text in texts for at in range(len(text) - size + 1)}

@@ -57,7 +57,7 @@ def open_tasks(tx: Tx, workflow: int) -> list[TaskRow]:
 
 
 def remove_task(tx: Tx, task: int) -> None:
-    """Remove an attempt, its payload, its logs and the durable steps that it was the first attempt to record."""
+    """Remove an attempt, its payload and its logs. If it recorded the first durable step, remove the steps, too."""
     tx.run(REMOVE_STEPS, task)
     _remove_task_rows(tx, task)
 

@@ -58,7 +58,10 @@ class Retention:
             await self._clock.sleep(SETTLE_S)
 
     async def sweep(self) -> float | None:
-        """Remove all workflows that exceed the limits. Return the seconds until the next one is too old, if any."""
+        """Remove all workflows that exceed the limits.
+
+        Return the seconds until the next sweep; None to wait until a workflow ends.
+        """
         try:
             while await self._store.write(self.step) == REMOVED_PER_TRANSACTION:
                 pass

@@ -443,7 +443,10 @@ class RowCache:
         self._last_task = self._last_workflow = 0  # the keys of the dropped rows can be used again
 
     def end_transaction(self) -> None:
-        """Drop ended workflows and the data of this transaction. Called after all changes are written."""
+        """Drop ended workflows, and forget which workflows and keys belong to this transaction.
+
+        Called after all changes are written.
+        """
         for pk in self._touched:
             workflow = self._workflows.get(pk)
             if workflow is None:

@@ -135,7 +135,7 @@ class StepRow(NamedTuple):
     started_ms: int
     #: None while the step waits.
     ended_ms: int | None
-    #: When the step stops waiting.
+    #: When the step stops waiting; None if only a message or the end of a workflow ends the wait.
     due_at_ms: int | None
     #: The workflow that the step has started.
     workflow: int | None

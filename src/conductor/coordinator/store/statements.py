@@ -385,7 +385,7 @@ class Run(NamedTuple):
 
 
 class TaskWithoutPayload(NamedTuple):
-    """A task without its payload. `output` is set for SWITCH tasks only, whose output names the chosen case."""
+    """A task without its payload. Only SWITCH and DECISION tasks have `output`, which names the chosen case."""
 
     row: TaskRow
     reason: str | None

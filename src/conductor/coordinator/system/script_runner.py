@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 #: A process stops a script at its time limit. If it has not done so after this additional time, it is killed.
 GRACE_S = 1.0
-#: A process that is not ready after this time is replaced.
+#: A process that is not ready after this time is killed, and its script counts as timed out.
 MAX_PROCESS_START_S = 10.0
 #: If the system cannot start a process, for example for lack of memory or open files, a script waits `START_AGAIN_S`
 #: for each further attempt, and fails after `START_WITHIN_S`.
@@ -91,7 +91,7 @@ class ScriptRunner:
             raise QuickRunTimeout from None
 
     def run(self, script: ScriptRequest) -> Json:
-        """Return the value of a script. Raises ScriptError, at the latest `GRACE_S` after `SCRIPT_S`."""
+        """Return the value of a script. Raises ScriptError, also if the script takes longer than `SCRIPT_S`."""
         return self._run(script, SCRIPT_S, SCRIPT_S + GRACE_S)
 
     def _run(self, script: ScriptRequest, cpu_s: float, limit_s: float) -> Json:

@@ -550,7 +550,7 @@ class TaskQueue:
         return [row.pk for row in found]
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make the tasks of a workflow that wait for their callback time pollable now."""
+        """Make each task of a workflow pollable now if it waits for its callback time."""
         for row in tx.rows(OPEN_TASKS_OF_WORKFLOW, workflow):
             if row.queue is not None and row.due_at_ms is not None:
                 self.requeue(tx, row)

@@ -254,7 +254,7 @@ def find_due(tx: Tx, row: TaskRow) -> tuple[bool, int | None]:
 
 
 def end_due_waits(tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
-    """End the steps of a task whose waiting time is over. Called when the task is delivered."""
+    """End the waiting steps of a task that have passed their due time. Called when the task is delivered."""
     for step in tx.rows(WAITING_STEPS, task.row.step_line):
         if step.due_at_ms is not None and step.due_at_ms <= tx.now_ms:
             tx.run(END_STEP, StepState.DONE.value, _NULL, tx.now_ms, step.pk)

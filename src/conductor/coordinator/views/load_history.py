@@ -17,7 +17,7 @@ from conductor.coordinator.store.writer import Store, StoreClosed, StoreError
 logger = logging.getLogger(__name__)
 
 PERIOD_S = 60.0
-#: Measurements of one week.
+#: The number of measurements that are kept: those of one week.
 MAX_KEPT = 7 * 24 * 60
 
 

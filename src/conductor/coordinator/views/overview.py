@@ -19,8 +19,8 @@ def read_overview(tx: Tx, polls: PollRecords, loops: list[LoopPace], version: st
 
     Args:
         tx: The transaction to read from.
-        polls: The last polls of every queue.
-        loops: The loops that run without a pause.
+        polls: The last poll of each queue.
+        loops: The loops that are fast now (see `workflows/fast_loops.py`).
         version: The version of the coordinator.
         problem: What is wrong with the coordinator; None if it is healthy.
     """

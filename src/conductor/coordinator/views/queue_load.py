@@ -39,11 +39,11 @@ class _QueuedTask(NamedTuple):
 def list_queues(
     tx: Tx, polls: PollRecords, *, with_stats: bool = False, verdicts: Mapping[int, dict[str, int]] | None = None
 ) -> list[QueueLoad]:
-    """Return all queues: those with a problem first, then by the number of ready tasks, then by that of held tasks.
+    """Return all queues. Those with a problem come first, then those with the most ready and the most held tasks.
 
     Args:
         tx: The transaction to read from.
-        polls: The last polls of every queue.
+        polls: The last poll of each queue.
         with_stats: Whether to compute rates and durations.
         verdicts: Number of reports per verdict, by the key of the queue.
     """

@@ -22,7 +22,7 @@ MAX_EXAMINED = 50_000
 MAX_INPUTS_EXAMINED = 5000
 #: Matching workflows are counted up to this number.
 MAX_COUNTED = 10_000
-#: Maximum number of workflow ids in an answer that lists all workflows for an action on them.
+#: Maximum number of ids in an answer that lists all matching workflows, for an action on them.
 MAX_IDS = 10_000
 MAX_FILTER_CHARS = 1000
 #: A filter by one value of the input, such as `order.id=7`.
@@ -61,7 +61,7 @@ class _Conditions(NamedTuple):
 
 
 def list_workflows(tx: Tx, facts: FactReader, wanted: PageFilter) -> WorkflowPage:
-    """Return the workflows that match, newest first."""
+    """Return a page of the workflows that match, newest first."""
     if not 1 <= wanted.size <= MAX_SIZE:
         raise bad_request(f"size must be between 1 and {MAX_SIZE}, not {wanted.size}")
     conditions = _build_conditions(tx, wanted)
@@ -101,7 +101,7 @@ def list_workflow_ids(tx: Tx, wanted: PageFilter) -> WorkflowIds:
 
 
 def _find_floor(conditions: _Conditions, before: int) -> int:
-    """Return the lowest key that is examined below `before`; 0 if all keys are examined."""
+    """Return the lowest key that a search below the key `before` examines; 0 if it examines all keys."""
     if conditions.is_indexed or before - 1 <= conditions.max_examined:
         return 0
     return before - conditions.max_examined

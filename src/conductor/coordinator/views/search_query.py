@@ -172,7 +172,7 @@ def encode_page(results: Iterable[JsonObject], parameter: str = "size") -> list[
     """Encode results one by one, so that at most `MAX_PAGE_BYTES` of them are in memory.
 
     Raises:
-        ApiError: The results are larger. The message names the query parameter that limits their number.
+        ApiError: The results are larger than that. The message names the query parameter that limits their number.
     """
     page: list[msgspec.Raw] = []
     total = 0

@@ -27,8 +27,8 @@ class SubWorkflowStart(Struct, frozen=True, kw_only=True):
     version: int | None = None
     #: An inline definition instead of a registered one.
     definition: dict[str, Any] | None = None
-    #: Whether the inline definition came from data, so that its tasks receive no secrets. False if the workflow
-    #: definition of the parent contains it.
+    #: Whether the inline definition came from data, such as a worker's output, so that its tasks receive no secrets.
+    #: False if the workflow definition of the parent contains it.
     is_definition_from_data: bool = False
     input: dict[str, Any] = {}
     #: None to use the domains of the parent.
@@ -40,7 +40,7 @@ class SubWorkflowStart(Struct, frozen=True, kw_only=True):
 
 
 class FailureWorkflow(Struct, frozen=True, kw_only=True):
-    """A workflow to start because this one failed. The caller adds `failedWorkflow` to the input."""
+    """The failure workflow to start. The caller adds `failedWorkflow` to its input."""
 
     name: str
     input: dict[str, Any]

@@ -162,6 +162,9 @@ class Effects:
             updated_ms=tx.now_ms,
             traceparent=start.traceparent if start.traceparent and is_traceparent(start.traceparent) else None,
         )
+        limit = workflow_rate_limits.find_limit(definition, row, given) if definition.get("rateLimitConfig") else None
+        if limit is not None:  # before the workflow is added, because the limit may reject it
+            workflow_rate_limits.line_up(tx, row, limit)
         variables, task_to_domain = initial_variables(definition), start.task_to_domain or {}
         data = WorkflowData(
             input=_encode(given),
@@ -176,9 +179,6 @@ class Effects:
         cached.decoded = given, variables, task_to_domain
         tx.cache.add(cached)
         tx.notes.count((STARTED_TOTAL.name, row.name))
-        limit = workflow_rate_limits.find_limit(definition, row, given) if definition.get("rateLimitConfig") else None
-        if limit is not None:
-            workflow_rate_limits.line_up(tx, row, limit)
         return cached
 
     def _freeze(self, tx: Tx, start: Start, is_definition_from_data: bool) -> Snapshot:

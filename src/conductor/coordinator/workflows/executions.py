@@ -104,8 +104,8 @@ class Executions:
             start: The start request.
             starter: The workflow that requests the start; None if no workflow does.
             started_by: The client for the audit trail, as `audit.encode_actor` returns it.
-            is_definition_from_data: Whether a definition in the request came from data, so that its tasks receive no
-                secrets.
+            is_definition_from_data: Whether a definition in the request came from data, such as a worker's output. Its
+                tasks then receive no secrets.
         """
         present = find_idempotent(tx, start) if start.idempotency_key else None
         if present is not None:

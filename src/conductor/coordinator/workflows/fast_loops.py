@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 ROUNDS_BETWEEN_CHECKS = 100
 #: A loop with at least this many rounds per second is fast.
 FAST_ROUNDS_PER_S = 10.0
-#: A loop whose last check is older than this is not fast, because a fast loop is checked again within this time.
+#: A loop whose last measurement is older than this is not fast, because a fast loop is measured again within this time.
 FORGET_AFTER_S = ROUNDS_BETWEEN_CHECKS / FAST_ROUNDS_PER_S
-#: The maximum number of loops whose last check is kept.
+#: The maximum number of loops whose last measurement is kept.
 MAX_LOOPS = 1_000
 
 
@@ -32,7 +32,7 @@ class LoopRound(NamedTuple):
 
 
 class _MeasuredLoop(NamedTuple):
-    """A loop, and its pace at the last check."""
+    """A loop, and its pace at the last measurement."""
 
     last: LoopRound
     at_s: float

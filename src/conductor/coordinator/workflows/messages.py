@@ -101,7 +101,7 @@ def take(tx: Tx, workflow: int, name: str | None = None, count: int = 1) -> list
     Args:
         tx: The transaction.
         workflow: The key of the workflow.
-        name: Take only messages with this name; None to take all.
+        name: Take only messages with this name; None to take messages with any name or none.
         count: The maximum number of messages. Fewer are taken if together they would be larger than the output of a
             task may be.
 

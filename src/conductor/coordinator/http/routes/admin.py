@@ -47,7 +47,7 @@ async def get_api_docs(_request: ApiRequest) -> Answer:
 
 @functools.cache
 def _make_api_docs() -> Answer:
-    """Return the document. It is made once, because it takes 15 ms and clients need no key to request it."""
+    """Return the OpenAPI document, made once, because that takes 15 ms and clients need no key to request it."""
     # Imported on demand: only this document needs the models of all answers.
     from conductor.coordinator.http.api_docs import make_api_docs
     from conductor.coordinator.http.routes import ROUTES as ALL

@@ -111,8 +111,7 @@ INSERT INTO turn (workflow, name, key, asked, place) VALUES (:workflow, :name, :
 SELECT count(*) FROM (SELECT 1 FROM turn WHERE name = ? AND key = ? AND place IS NULL LIMIT ?)
 
 -- name: before in line
--- The number of workflows under a rate limit that run, or that wait ahead of a place and are not paused. Counts no
--- further than the given maximum.
+-- The number of workflows that run, or that wait ahead of a place and are not paused, up to the given maximum.
 SELECT count(*) FROM (
   SELECT 1 FROM turn t JOIN workflow w ON w.pk = t.workflow
   WHERE t.name = ? AND t.key = ? AND (t.place IS NULL OR (t.place < ? AND w.status = 'RUNNING')) LIMIT ?)
