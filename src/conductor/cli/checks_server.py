@@ -24,7 +24,7 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import AuthorizationException, ConductorError, NotFoundException
 from conductor.client.metadata_client import AsyncMetadataClient
 from conductor.common.machine import is_loopback
-from conductor.protocol.why_waiting import MORE_WORKERS, UNPOLLED_MS, format_duration
+from conductor.protocol.why_waiting import MORE_WORKERS, START_AGAIN, UNPOLLED_MS, format_duration
 from conductor.version import __version__
 
 #: `doctor` lists at most this many faults of one kind, and prints the number of the remaining ones.
@@ -356,6 +356,8 @@ def failed_workflows(lately: dict[str, Any]) -> Iterator[Finding]:
 def _remedy_of_failure(alike: list[dict[str, Any]]) -> str:
     command = f"`conductor-worker workflow retry {alike[0]['workflowId']}` retries it"
     remedy = (alike[0].get("waiting") or {}).get("remedy") or "Remove the cause, then retry it."
+    if remedy == START_AGAIN:
+        return remedy
     if len(alike) > 1:
         command += "; the page Failures of the web UI retries all"
     return f"{remedy} {command}."

@@ -75,6 +75,10 @@ NAME, CORRELATION_ID, WHY = 1, 5, 6
 #: Names and correlation ids are never cut to fewer columns than this.
 MIN_COLUMN = 8
 
+#: `workflow list` prints at most this many remedies, each with at most this many steps.
+MAX_REMEDIES = 3
+MAX_NAMES = 3
+
 WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="Id of the workflow.", show_default=False)]
 WorkflowIds = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of the workflows.", show_default=False)]
 Timeout = Annotated[
@@ -136,7 +140,24 @@ def list_(
         typer.echo(
             "`conductor-worker workflow show ID` shows the failed task; `workflow retry ID` retries it.", err=True
         )
+    remedies = [Line("", "  ", Text(line)) for line in list_remedies(found.entries)]
+    print_lines(Console(stderr=True, highlight=False), remedies)
     show_web_ui(url, f"/?status={','.join(wanted.statuses)}" if wanted.statuses else "/")
+
+
+def list_remedies(entries: Sequence[WorkflowEntry]) -> list[str]:
+    """Return what helps the open workflows, each remedy with the steps that wait for it."""
+    steps: dict[str, dict[str, None]] = {}
+    for entry in entries:
+        waiting = entry.waiting
+        if waiting is not None and waiting.remedy and entry.status not in TERMINAL_WORKFLOW_STATUSES:
+            steps.setdefault(waiting.remedy, {})[waiting.ref or entry.name] = None
+    listed = [
+        f"{', '.join([*names][:MAX_NAMES])}{', ...' if len(names) > MAX_NAMES else ''}: {remedy}"
+        for remedy, names in steps.items()
+    ]
+    more = ["`conductor-worker workflow show ID` prints the remedies of the others."]
+    return [*map(escape, listed[:MAX_REMEDIES]), *(more if len(listed) > MAX_REMEDIES else [])]
 
 
 def read_statuses(values: Sequence[str], allowed: Collection[str] = STATUSES) -> tuple[str, ...]:

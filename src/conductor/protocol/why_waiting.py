@@ -81,6 +81,8 @@ _TASK_FAILURE = re.compile(r"Task \S+ failed with status: \w+ and reason: '(.*?)
 _URGENT: frozenset[Kind] = frozenset({"failed", "unpolled", "domain"})
 #: The remedy if all workers of a queue are busy.
 MORE_WORKERS = "If this lasts, raise thread_count of the worker, or start another worker."
+#: The remedy if the server failed a task because of the definition or the input.
+START_AGAIN = "A retry cannot help: correct the definition or the input, then start the workflow again."
 _RESUME = "Resume the workflow to continue."
 _FIND_CRASH = (
     "Find out why its process died (see the worker's log, and the kernel's log if memory ran out), then retry."
@@ -344,7 +346,7 @@ def _explain_ended_task(task: TaskFacts) -> _Reason:
             return _Reason("failed", f"failed for good, without more retries{because}", _FIND_CRASH)
         case "FAILED_WITH_TERMINAL_ERROR":
             if task.type in _COMPUTED_BY_SERVER:
-                remedy = "A retry cannot help: correct the definition or the input, then start the workflow again."
+                remedy = START_AGAIN
             else:
                 remedy = "The worker reported that a retry cannot help: correct the input or the worker, then retry."
             return _Reason("failed", f"failed for good, without retries{because}", remedy)

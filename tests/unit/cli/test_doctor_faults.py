@@ -24,6 +24,7 @@ from conductor.client.automator.process_deaths import DeathRecord, DeathRecords
 from conductor.client.configuration.configuration import Configuration
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.coordinator import Coordinator
+from conductor.protocol.why_waiting import START_AGAIN
 from conductor.testing import ConductorStub, Status
 from tests.unit.http.certificates import Authority
 
@@ -393,6 +394,13 @@ def test_a_failed_workflow_is_listed_with_the_command_that_retries_it() -> None:
     failed = {"name": "buy", "workflowId": "w-1", "endTime": 1, "waiting": {"sentence": "pay failed: no money"}}
     (finding,) = checks_server.failed_workflows({"nowMs": 1, "results": [failed]})
     assert "`conductor-worker workflow retry w-1`" in (finding.remedy or "")
+
+
+def test_no_retry_is_proposed_if_it_cannot_help_u4_59() -> None:
+    waiting = {"sentence": "sum failed for good, without retries", "remedy": START_AGAIN}
+    failed = {"name": "buy", "workflowId": "w-1", "endTime": 1, "waiting": waiting}
+    (finding,) = checks_server.failed_workflows({"nowMs": 1, "results": [failed]})
+    assert finding.remedy == START_AGAIN
 
 
 def test_every_fault_that_has_a_name_is_tested() -> None:

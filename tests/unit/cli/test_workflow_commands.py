@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from conductor.cli import workflow_commands
+from conductor.cli.workflow_commands import list_remedies
 from conductor.common.text import escape
 from conductor.coordinator import Coordinator
+from conductor.protocol.views import WorkflowEntry
+from conductor.protocol.why_waiting import MORE_WORKERS, Waiting
 from conductor.testing import ConductorStub
 from tests.unit.cli.server_client import EVIL, Client, order, simple, step
 
@@ -142,6 +145,22 @@ class TestShow:
         assert ran.err == f"conductor-worker: No such workflow found by id: \\x1b[31mnope. {hint}\n"
 
 
+def test_workflow_list_says_what_helps_if_all_workers_are_busy_u3_8() -> None:
+    def entry(ref: str, remedy: str | None, status: str = "RUNNING") -> WorkflowEntry:
+        waiting = Waiting(kind="busy", sentence="waits", remedy=remedy, ref=ref)
+        return WorkflowEntry(workflow_id="w", name="trip", version=1, status=status, start_time=1, waiting=waiting)
+
+    busy = [entry(ref, MORE_WORKERS) for ref in ("drive", "drive", "fly", "sail", "walk")]
+    assert list_remedies([*busy, entry("a", None), entry("b", "Retry it.", "FAILED")]) == [
+        "drive, fly, sail, ...: If this lasts, raise thread_count of the worker, or start another worker."
+    ]
+    many = [entry(f"step_{number}", f"Start worker {number}.") for number in range(5)]
+    assert list_remedies(many)[2:] == [
+        "step_2: Start worker 2.",
+        "`conductor-worker workflow show ID` prints the remedies of the others.",
+    ]
+
+
 @pytest.mark.usefixtures("waiting", "failed", "forgotten")
 class TestList:
     def rows(self, cli: Any, client: Client, *arguments: str) -> list[dict[str, Any]]:
@@ -159,6 +178,12 @@ class TestList:
         assert lines[0].endswith(FAILED_BECAUSE)
         assert lines[1].startswith(f"◐ RUNNING  order v1  {waiting}  ")
         assert lines[1].endswith("okay waits for a signal to complete it")
+
+    def test_workflow_list_says_what_helps_those_that_wait_u3_8(self, cli: Any, client: Client) -> None:
+        err = cli("workflow", "list", "--url", client.url).err
+        assert ": Start a worker that polls party_charge, without a domain.\n" in err
+        assert "\nokay: Complete or fail it in the web UI, or by its task id.\n" in err
+        assert "Correct the cause" not in err, "nothing waits in the failed one"
 
     def test_workflow_list_filters(self, cli: Any, client: Client, waiting: str, failed: str, forgotten: str) -> None:
         def ids(*arguments: str) -> list[str]:
