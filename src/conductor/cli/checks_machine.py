@@ -200,7 +200,7 @@ def deadly_tasks(directory: Path) -> Iterator[Finding]:
 
 
 def metrics_directory() -> Iterator[Finding]:
-    """Check the directory of the metrics that worker processes share."""
+    """Check that the directory of the metrics is writable, and report files that killed handlers have left in it."""
     if not find_spec("prometheus_client"):
         return
     left = _left_metrics()

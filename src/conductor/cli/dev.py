@@ -129,7 +129,7 @@ def _restore_terminal() -> Iterator[None]:
 
 
 def _directories_to_watch(modules: list[str]) -> list[Path]:
-    """Return the directories to watch: the current one, and those of modules outside it."""
+    """Return the directories to watch: the current directory, and the directories of modules outside it."""
     here = Path.cwd()
     add_import_path(here)
     found = {here}

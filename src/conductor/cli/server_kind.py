@@ -75,7 +75,7 @@ async def identify_server(configuration: Configuration) -> ServerKind:
 
 
 def is_unknown_route(error: BaseException) -> bool:
-    """Return whether the server has no such route, which a wrong path in its URL causes."""
+    """Return whether the server has no such route. The usual cause is a wrong path in the URL of the server."""
     return isinstance(error, NotFoundException) and (error.reason or "").startswith("No static resource ")
 
 

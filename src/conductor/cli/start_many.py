@@ -19,7 +19,7 @@ from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.common.text import escape
 from conductor.protocol.wire import MAX_BULK_STARTS
 
-#: An error names at most this many lines; the rest is counted.
+#: An error names at most this many lines, and says how many other lines are wrong.
 MAX_LINES_NAMED = 10
 
 

@@ -51,7 +51,7 @@ def _default(row: Option) -> str:
 
 
 def set_worker_variables(options: Mapping[str, str | bool | None]) -> None:
-    """Set the options as environment variables for all workers, which worker processes inherit."""
+    """Set environment variables that apply these options to all workers. Worker processes inherit the variables."""
     for name, value in options.items():
         if value is None:
             continue

@@ -138,7 +138,7 @@ def _to_attempt(task: Task, waiting: Waiting | None) -> TaskAttempt:
 def operator_of(task: Task) -> str:
     """Return the kind of a task: SIMPLE, WAIT, JOIN, ….
 
-    The `taskType` of a Conductor server does not tell, because for a worker task it is the name of the task.
+    The `taskType` of a Conductor server is not enough: for a worker task, it is the name of the task.
     """
     if task.task_type in OWN_QUEUES or task.workflow_task is None:
         return task.task_type

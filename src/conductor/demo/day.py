@@ -16,7 +16,10 @@ from conductor.demo.worker_page import WorkerPage
 
 
 def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep: bool, web_ui: str | None) -> bool:
-    """Run the demo with `count` orders; with `keep`, run until a signal. Return whether all ended as expected."""
+    """Run the demo with `count` orders; with `keep`, run until a signal.
+
+    Return whether all orders ended as expected.
+    """
     server, page = configuration.shown_host, WorkerPage(metrics.http_port or 0)
     print(f"The shop is open: {count} orders, 5 workers in separate processes, server {server}", flush=True)
     run_event_loop(shop.register(configuration))

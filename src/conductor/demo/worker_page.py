@@ -32,7 +32,7 @@ class NotReady(Exception):
 
 
 class WorkerPage:
-    """The port on which the workers serve /ready and /metrics."""
+    """Reads /ready and /metrics, which the workers serve on one port."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"

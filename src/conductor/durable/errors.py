@@ -20,7 +20,7 @@ class StepTooLarge(DurableError):
 class StepFailed(Exception):
     """A step failed with an exception that cannot be recreated from its record, or that is not an `Exception`.
 
-    Examples of the latter are SystemExit and KeyboardInterrupt, which would end the worker.
+    The second case includes SystemExit and KeyboardInterrupt, which would end the worker.
 
     Attributes:
         step: The name of the step.
@@ -44,7 +44,7 @@ class CallFailed(Exception):
     Attributes:
         workflow_name: The name of the workflow.
         workflow_id: Its id; None if it could not be started.
-        reason: Why it failed. If a workflow that it started failed, this includes the reason of that one.
+        reason: Why it failed. If it failed because of a sub-workflow, the reason of the sub-workflow.
     """
 
     def __init__(self, workflow_name: str, workflow_id: str | None, reason: str) -> None:

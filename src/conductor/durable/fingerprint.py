@@ -52,7 +52,7 @@ def _describe(value: object, path: tuple[int, ...]) -> object:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value)  # JSON has no place for a subclass
+        return int(value)  # also for subclasses, which JSON does not distinguish
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
     if len(path) > _MAX_DEPTH or id(value) in path:

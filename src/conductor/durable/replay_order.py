@@ -59,7 +59,7 @@ class Activity:
 
 
 class ReplayOrder:
-    """Gives each operation of a replay its turn."""
+    """Lets the operations of a replay continue in the order in which the recorded steps had ended."""
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity

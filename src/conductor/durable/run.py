@@ -102,8 +102,9 @@ class DurableRun:
         self._order = ReplayOrder(self._activity)
         self._loading: asyncio.Task[None] | None = None
         self._loaded_at_s = 0.0
-        #: The recorded steps, and the keys of those that the program has not reached in this attempt.
+        #: The recorded steps; None before they are loaded.
         self._recorded: dict[StepKey, Step] | None = None
+        #: The keys of the recorded steps that the program has not reached in this attempt.
         self._unused: set[StepKey] = set()
         self._numbers: dict[str, int] = {}
         #: The operations whose coroutines the program has not awaited, with their names. Only the event loop uses it.
@@ -247,6 +248,11 @@ class DurableRun:
             raise DurableError(
                 f"a step needs a name of 1 to {MAX_STEP_NAME_CHARS} printable characters, not {name[:50]!r}"
             )
+        if name.startswith(CANCELLED_PREFIX):
+            raise DurableError(
+                f"a step cannot be named {name[:50]!r}: a name that begins with {CANCELLED_PREFIX!r} records the "
+                "cancellation of another step; choose another name"
+            )
         with self._lock:
             self._check_open()
             if name in self._running:
@@ -304,7 +310,7 @@ class DurableRun:
             self._errors[step.name, step.number] = error
 
     def _note_cancellation(self, step: Step, error: asyncio.CancelledError) -> None:
-        """Note that the program has cancelled a wait, or a step whose result is recorded."""
+        """Record that the program has cancelled a wait, or a step whose result is recorded."""
         name = CANCELLED_PREFIX + step.name
         self._note_failure(Step(name=name, number=step.number, started_at=step.started_at), error)
 
@@ -519,7 +525,10 @@ class DurableRun:
         self._store.remove()
 
     def note_call(self, effects: Effects, label: str) -> None:
-        """Note that the program has called an operation, which begins when the program awaits it."""
+        """Store the name of an operation that the program has called.
+
+        The operation begins when the program awaits it.
+        """
         self._not_begun[effects] = label
 
     async def perform(self, effects: Effects) -> Any:

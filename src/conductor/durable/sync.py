@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     def sleep(
         seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0, name: str = "sleep"
     ) -> None:
-        """Wait for a time."""
+        """Wait for a duration, which is the sum of the arguments."""
 
     def wait_for(name: str, *, timeout_s: float | None = None) -> dict[str, Any] | None:
         """Wait for a message to the workflow, and return it; None after the timeout."""

@@ -260,7 +260,7 @@ class LoopPace(Struct, rename="camel"):
 
 
 class DueTime(Struct, rename="camel", kw_only=True):
-    """When a schedule is due."""
+    """A time at which a schedule is due."""
 
     at_ms: int
     #: The time in the zone of the cron expression, such as "Thu 2026-11-19 02:00:00".

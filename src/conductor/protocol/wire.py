@@ -57,7 +57,7 @@ STEPS_OMITTED = "stepsOmitted"
 #: Fields that a worker adds to a report. (A heartbeat sends LEASE_ID and EXTEND_LEASE.)
 TIMED_OUT = "timedOut"
 EXTEND_LEASE = "extendLease"
-#: Field of an error body with a verdict.
+#: Field of an error body that contains the verdict.
 VERDICT_FIELD = "verdict"
 
 #: Header that carries the access token, as Conductor's clients send it.

@@ -61,7 +61,7 @@ class Metric:
     tally_labels: tuple[str, ...] = ()
 
 
-#: Bucket bounds of histograms: those of Conductor's SDKs and two more for long tasks.
+#: Bucket bounds of histograms: the bounds of Conductor's SDKs, and two more for long tasks.
 TIME_BOUNDS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0)
 SIZE_BOUNDS = (100.0, 1000.0, 10_000.0, 100_000.0, 1_000_000.0, 10_000_000.0)
 

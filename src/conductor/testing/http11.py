@@ -60,7 +60,7 @@ class StubConnection(asyncio.Protocol):
         self.number = number
         self.lost = asyncio.Event()
         self._serve = serve
-        #: Shared by all connections of a listener; contains this one while it is open.
+        #: The open connections of a listener. All of its connections share this set.
         self._open_connections = open_connections
         self._received = bytearray()
         self._pending: deque[RawRequest] = deque()

@@ -307,7 +307,7 @@ class WorkflowBench:
             workflow_def=definition,
             correlation_id=correlation_id,
         )
-        # The workers and mocks of earlier runs must not take the tasks of this one.
+        # The workers and mocks of earlier runs must not take the tasks of this run.
         self._stop_workers([old for old in self._handlers if self._client.get_workflow(old).is_terminal])
         workflow_id, handler = BackgroundEventLoop().run_coroutine(
             register_and_start(

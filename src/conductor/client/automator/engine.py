@@ -383,7 +383,7 @@ class Engine:
         if cancelled:
             await asyncio.wait(cancelled, timeout=CLEAN_UP_S)
         for running in unreported:
-            self._leases.release(running)  # a `process_task` that was cancelled before it began has not released
+            self._leases.release(running)  # a `process_task` that was cancelled before it began has not done so
             if running.processing is not None and running.processing.done():
                 self._running.discard(running)
 

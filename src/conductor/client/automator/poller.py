@@ -109,7 +109,7 @@ class Poller:
         """Send a long poll for one task. If a Conductor server grants it, request more. Return all granted tasks.
 
         The long poll requests only one task, because a Conductor server may wait until a batch is complete. With a
-        coordinator the first task begins at once, and the next poll requests the others.
+        coordinator the first task begins at once, and the next poll requests more tasks.
         """
         started = self._clock.monotonic()
         self.is_parked = True

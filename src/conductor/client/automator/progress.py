@@ -55,8 +55,8 @@ class ProgressTracker:
         self._sends_output = True
         #: Whether the last request with a line failed; only set with a Conductor server.
         self.has_failed = False
-        #: The number of lines that an unanswered heartbeat carried. These lines follow the ones that the server is
-        #: known to have.
+        #: The number of lines that an unanswered heartbeat carried. These lines follow the last line that the server
+        #: is known to have.
         self.doubtful_lines = 0
 
     @property
@@ -82,7 +82,7 @@ class ProgressTracker:
         return True
 
     def end(self) -> None:
-        """Note that the update in flight was answered, or that its request failed."""
+        """Record that the update in flight was answered, or that its request failed."""
         answer, self._answer = self._answer, None
         if answer is not None:
             answer.set_result(None)
@@ -121,13 +121,13 @@ class ProgressTracker:
         return self._sends_logs and bool(self._context.list_unsent_logs())
 
     def on_received(self, update: ProgressUpdate) -> None:
-        """Note that the server has the update."""
+        """Record that the server has the update."""
         self._context.sent_logs += len(update.logs)
         if update.output is not None:
             self._sent_output = update.output
 
     def on_unanswered(self, update: ProgressUpdate) -> None:
-        """Note that the server may or may not have the update."""
+        """Record that it is unknown whether the server has the update."""
         self.doubtful_lines = len(update.logs)
 
     def resolve_doubt(self, server_lines: list[TaskExecLog]) -> None:

@@ -65,7 +65,7 @@ class Recovery:
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self, end: ProcessEnd) -> None:
-        """Judge the tasks of a dead process, and start to take over its journal."""
+        """Decide which tasks are blamed for the death of a process, and start to take over its journal."""
         try:
             if self._judge(end):
                 self._start()

@@ -64,7 +64,7 @@ class Redelivery:
         self._adopted: list[AdoptedJournal] = []
 
     def count_reports(self) -> Counter[str]:
-        """Return the number of reports without a verdict by task type: of this process, and of the files taken over."""
+        """Return the number of reports without a verdict by task type, in this journal and in adopted journals."""
         adopted = Counter(report.task_type for file in self._adopted for report in file.reports)
         return self._journal.count_reports() + adopted
 

@@ -99,8 +99,8 @@ class Reporter:
             if self._journal is not None:
                 self._journal.remove_task(running.task.task_id, running.task.poll_count)
             return None
-        # A Conductor server stores only the first `MAX_LOGS_PER_REPORT` log lines of a report, so the others are sent
-        # one by one before the report.
+        # A Conductor server stores only the first `MAX_LOGS_PER_REPORT` log lines of a report, so the other lines are
+        # sent one by one before the report.
         more_logs: list[TaskExecLog] = []
         if running.task.lease_id is None and outcome.result.logs:
             logs = outcome.result.logs

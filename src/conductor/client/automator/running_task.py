@@ -162,7 +162,7 @@ class RunningTask:
             await self._confirmed.wait()
 
     def confirm(self) -> None:
-        """Note that a heartbeat was accepted. Called on the event loop."""
+        """Record that a heartbeat has confirmed the lease. Called on the event loop."""
         self.is_doubtful = False
         if self._confirmed is not None:
             self._confirmed.set()

@@ -126,7 +126,7 @@ class Session:
             await self._parked_client.close()
 
     def count_waiting_reports(self) -> Counter[str]:
-        """Return the number of reports without a verdict by task type, in this journal and in those taken over."""
+        """Return the number of reports without a verdict by task type, in this journal and in adopted journals."""
         return Counter() if self._redelivery is None else self._redelivery.count_reports()
 
     def open_steps(self, running: RunningTask) -> StepRecorder | StepFile:
@@ -165,7 +165,7 @@ class Session:
             self.journal.extend_lease(event.task_id, self.clock.wall_ms() + int(event.remaining_s * 1000))
 
     def learn(self, features: frozenset[str], max_body: int | None) -> None:
-        """Note the features and limits that the server announces with a poll answer."""
+        """Store the features and limits that the server announces with a poll answer."""
         if not self._is_server_known:
             self._is_server_known = True
             # Most workers use no steps, so the line is at INFO only if the server cannot store steps.

@@ -69,7 +69,7 @@ def find_queue_times(task: Task) -> tuple[int, int] | None:
 
 
 class TaskTrace:
-    """The execution and the report of a sampled task."""
+    """Starts and ends the spans for the execution and the report of a sampled task."""
 
     __slots__ = ("_about", "_execution", "_ids", "_parent", "_token", "_tracer")
 

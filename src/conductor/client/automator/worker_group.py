@@ -337,7 +337,10 @@ def longest_grace_s(configs: Sequence[ResolvedConfig]) -> float:
 
 
 def _make_task_logs(configs: list[ResolvedConfig], own_process: bool) -> AbstractContextManager[object]:
-    """Return a context that adds the task to log records, if `task_log_level` is set or in a worker process."""
+    """Return a context that adds the task to log records.
+
+    Without a `task_log_level`, it has an effect only in a worker process.
+    """
     levels = [logging.getLevelName(config.task_log_level) for config in configs if config.task_log_level]
     if not levels and not own_process:
         return nullcontext()

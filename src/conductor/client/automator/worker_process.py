@@ -74,9 +74,9 @@ def make_start_context(method: str | None) -> BaseContext:
 def _preload_imports() -> None:
     """Let the fork server import this library's modules, besides those that the program has chosen.
 
-    The fork server must not import the program's script, which is Python's default from 3.14 on. A script that runs
-    forever at its top level would keep the fork server from starting any process, and all processes would share the
-    connections of the script.
+    From Python 3.14 on, the fork server would by default also import the program's script. It must not: a script that
+    runs forever at its top level would keep the fork server from starting any process, and all processes would share
+    the connections of the script.
     """
     from multiprocessing import forkserver
 
@@ -303,7 +303,7 @@ class WorkerProcess:
     def wait_for_recovery(self, until: float) -> None:
         """Wait until the journals are taken over, or the time `until`.
 
-        The next start of the program takes over the rest.
+        The next start of the program takes over the remaining journals.
         """
         if self._recovery is not None:
             self._recovery.end(max(0.0, until - time.monotonic()))

@@ -55,9 +55,9 @@ def describe_unknown_variables(
 
 
 def _find_replacements(rows: Iterable[Option], names: Iterable[str]) -> Mapping[str, str]:
-    """Return the variable that was probably meant, for each variable that names a process option and a worker.
+    """Return the correct variable for each variable that would set a process option for a single worker.
 
-    A process option is not set per worker: the variable that was meant sets the option for the whole process.
+    A process option cannot be set per worker. The correct variable sets it for the whole process.
     """
     return {
         variable: f"CONDUCTOR_WORKER_{row.name.upper()}"

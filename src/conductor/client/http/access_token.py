@@ -138,7 +138,7 @@ class TokenManager:
                 others, own = self._fetch_in_flight, None
                 if others is None:
                     self._fetch_in_flight = own = Future[None]()
-                    # A running future cannot be cancelled, so a cancelled waiter does not end it for the others.
+                    # A running future cannot be cancelled, so a cancelled waiter does not end it for the other waiters.
                     own.set_running_or_notify_cancel()
             if others is not None:
                 await asyncio.wrap_future(others)

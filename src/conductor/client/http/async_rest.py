@@ -415,7 +415,7 @@ def _timeout(call: Call) -> RequestTimeout:
 
 
 def _max_bytes(status: int, max_answer_bytes: int) -> int:
-    """Return how many bytes of an answer are read at most. The body of an error status is truncated to this size."""
+    """Return the largest number of bytes that is read of an answer. The body of an error status is truncated to it."""
     return max_answer_bytes if status < _FIRST_ERROR else min(max_answer_bytes, MAX_ERROR_BYTES)
 
 

@@ -35,7 +35,7 @@ CoroutineFunction = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 
 
 class Operations:
-    """Base of a class of operations."""
+    """Base of the classes that define the operations of two clients: an async one and a blocking one."""
 
     #: The servers that have the endpoints of this class; None for endpoints of every Conductor server.
     only_on: ClassVar[str | None] = None

@@ -133,7 +133,10 @@ class MetricFile:
         return Text(self._find_payload(Payload.TEXT, key))
 
     def summary(self, name: str, labels: Key, tally_labels: Key = ()) -> Summary:
-        """Return the summary with this name. Its sketch has `labels`; its count and sum also have `tally_labels`."""
+        """Return the summary with this name.
+
+        Its sketch has `labels`; count, sum and histogram also have `tally_labels`.
+        """
         tally = (*labels, *tally_labels)
         return Summary(
             self.counter(f"{name}_count", *tally),
@@ -149,7 +152,7 @@ class MetricFile:
         """Release the lock of the file. Later values are only kept in memory, so the content of the file is final."""
         fd, self._fd, self._is_on_disk = self._fd, -1, False
         if fd >= 0:
-            # The memory maps hold copies of the descriptor, so closing this one would not release the lock.
+            # The memory maps hold copies of the descriptor, so closing this descriptor would not release the lock.
             unlock(fd)
             os.close(fd)
 

@@ -233,7 +233,7 @@ def _class_name(exception: object) -> str:
 
 
 class _Series(dict[str | tuple[str, ...], T]):
-    """The series of a metric. The key is the label value, or a tuple of several. A series is created on first use."""
+    """The series of a metric, created on first use. The key is a label value, or a tuple of several label values."""
 
     def __init__(self, make: Callable[[tuple[str, ...]], T]) -> None:
         super().__init__()

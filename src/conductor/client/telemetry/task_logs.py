@@ -82,7 +82,7 @@ class TaskLogs:
             logging.getLogger().addHandler(self._handler)
 
     def uninstall(self) -> None:
-        """Remove the filter and the handler."""
+        """Remove the `TaskLogFilter` and the `TaskLogHandler` that `install` has added."""
         for handler in self._filtered:
             handler.removeFilter(self._filter)
         self._filtered.clear()

@@ -59,7 +59,7 @@ class _Values:
     def _enter(self, context: Any) -> object:
         value = context.__enter__()
 
-        async def leave(*failure: object) -> None:  # discards the result, because a true one would suppress the error
+        async def leave(*failure: object) -> None:  # returns None, because a true value would suppress the error
             context.__exit__(*failure)
 
         self._stack.push_async_exit(leave)
@@ -106,7 +106,7 @@ class Resources:
             await self._set_up(inner)
         if need.depends in self._values:
             return
-        # Each value has its own `_Values`, so that an error in the cleanup of one does not affect the others.
+        # Each value has its own `_Values`, so that an error in its cleanup does not affect other values.
         values = _Values(self._values, _await)
         try:
             self._values[need.depends] = await values.make(need)

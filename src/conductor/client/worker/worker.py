@@ -37,7 +37,7 @@ R = TypeVar("R")
 #: The function of a worker.
 ExecuteTaskFunction = Callable[..., Any]
 
-#: The options that can be set in code.
+#: The options that code can set for a single worker.
 CODE_OPTIONS = frozenset(name for name, row in OPTIONS.items() if row.per_worker)
 
 #: The options that become the task definition.

@@ -47,7 +47,7 @@ from conductor.client.workflow.workflow_cron import read_cron
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", bound=TaskInterface)
-#: An element of a list.
+#: The type of the elements of a list.
 E = TypeVar("E")
 
 #: Matches a name that a script reads, such as `$.size`. Calls such as `$.hasOwnProperty(...)` do not match.

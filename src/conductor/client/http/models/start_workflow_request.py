@@ -31,7 +31,7 @@ class StartWorkflowRequest(Model, kw_only=True):
     task_to_domain: dict[str, str] | None = None
     workflow_def: WorkflowDef | None = None
     external_input_payload_storage_path: str | None = None
-    #: 0 to 99.
+    #: The priority of the workflow's tasks, from 0 to 99.
     priority: int | None = None
     created_by: str | None = None
     idempotency_key: str | None = None

@@ -43,7 +43,7 @@ class Task(Model, kw_only=True):
     workflow_priority: OrDefault[int] = sent_default(int)
     rate_limit_per_frequency: OrDefault[int] = sent_default(int)
     rate_limit_frequency_in_seconds: OrDefault[int] = sent_default(int)
-    #: The attempt that this one retries.
+    #: The id of the attempt that this attempt retries.
     retried_task_id: str | None = None
     retried: OrDefault[bool] = sent_default(bool)
     executed: OrDefault[bool] = sent_default(bool)

@@ -16,9 +16,9 @@ class TaskSummary(Model, kw_only=True):
     update_time: str | None = None
     end_time: str | None = None
     reason_for_incompletion: str | None = None
-    #: Milliseconds.
+    #: The duration of the execution in milliseconds.
     execution_time: OrDefault[int] = sent_default(int)
-    #: Milliseconds.
+    #: The wait in the queue in milliseconds.
     queue_wait_time: OrDefault[int] = sent_default(int)
     input: str | None = None
     output: str | None = None

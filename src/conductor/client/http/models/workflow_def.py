@@ -27,7 +27,7 @@ class WorkflowDef(Definition, kw_only=True):
     output_parameters: JsonObject | None = None
     input_template: JsonObject | None = None
     variables: JsonObject | None = None
-    #: The workflow that starts when this one fails.
+    #: The name of the workflow that starts when this workflow fails.
     failure_workflow: str | None = None
     failure_workflow_version: int | None = None
     #: Servers accept only version 2.

@@ -15,7 +15,7 @@ class WorkflowSummary(Model, kw_only=True):
     input: str | None = None
     output: str | None = None
     reason_for_incompletion: str | None = None
-    #: Milliseconds.
+    #: The duration in milliseconds.
     execution_time: OrDefault[int] = sent_default(int)
     event: str | None = None
     failed_reference_task_names: str | None = None
@@ -28,7 +28,7 @@ class WorkflowSummary(Model, kw_only=True):
     idempotency_key: str | None = None
     parent_workflow_id: str | None = None
     classifier: str | None = None
-    #: Bytes.
+    #: The size of the input in bytes.
     input_size: OrDefault[int] = sent_default(int)
-    #: Bytes.
+    #: The size of the output in bytes.
     output_size: OrDefault[int] = sent_default(int)
