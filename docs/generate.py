@@ -99,7 +99,7 @@ def _options(table: type) -> str:
         if row.aliases:
             notes.append(f"Also spelled {_code_list(row.aliases)}.")
         if not row.per_worker:
-            notes.append(f"Set it with `CONDUCTOR_WORKER_{row.name.upper()}`; it is not an argument in code.")
+            notes.append(f"Set this option with `CONDUCTOR_WORKER_{row.name.upper()}`; it is not an argument in code.")
         elif row.name not in arguments:
             notes.append("Not an argument of `@worker_task`.")
         rows.append([f"`{row.name}`", _takes(row), _default(row) or "none", " ".join(notes)])

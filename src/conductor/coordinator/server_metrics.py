@@ -85,7 +85,7 @@ WRITER_BUSY_TOTAL = Metric(
     "coordinator_writer_busy_seconds_total",
     Kind.COUNTER,
     (),
-    "Seconds in which the writer thread worked. Its rate is the busy share of the writer: near 1, requests queue.",
+    "Seconds in which the writer thread worked. The rate of this metric is the busy share: near 1, requests queue.",
 )
 REQUEST_TIME = Metric(
     "coordinator_request_seconds",

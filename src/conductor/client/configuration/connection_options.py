@@ -60,7 +60,7 @@ _ROWS = (
     Option(
         "auth_token_ttl_min",
         45,
-        "lifetime of an access token in minutes; it is renewed before it expires",
+        "lifetime of an access token in minutes; the token is renewed before it expires",
         variable="CONDUCTOR_AUTH_TOKEN_TTL_MIN",
         minimum=1,
         maximum=525_600,
@@ -82,7 +82,7 @@ _ROWS = (
     Option(
         "key_file",
         None,
-        "PEM file with the key of the client certificate, if that is in another file",
+        "PEM file with the key of the client certificate, if the key is in another file",
         variable="CONDUCTOR_TLS_KEY_FILE",
         form=_KEY_FILE,
     ),
@@ -90,7 +90,7 @@ _ROWS = (
     Option(
         "proxy",
         None,
-        "proxy for every request; without it HTTP_PROXY, HTTPS_PROXY and NO_PROXY apply, except for a local server",
+        "proxy for every request; if unset, HTTP_PROXY, HTTPS_PROXY and NO_PROXY apply, except for a local server",
         variable="CONDUCTOR_PROXY",
         form=_PROXY_URL,
     ),

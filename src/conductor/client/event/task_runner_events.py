@@ -171,7 +171,7 @@ class TaskProcessDied:
     """A worker process died while it executed the task.
 
     The program that started the process publishes the event. If that program is dead, too, the next process that takes
-    over the journal publishes it.
+    over the journal publishes the event.
 
     Attributes:
         cause: How the process died, such as "the worker process exited with status 3".
@@ -204,7 +204,7 @@ class WorkerStarted:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStopping:
-    """A worker has stopped polling and finishes its running tasks. `tasks_in_hand` is their number."""
+    """A worker has stopped polling and finishes its running tasks. `tasks_in_hand` is the number of these tasks."""
 
     task_type: str
     worker_id: str

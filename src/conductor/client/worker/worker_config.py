@@ -65,7 +65,7 @@ class WorkerOptions:
     )
     prefetch: int = option(
         0,
-        "Number of tasks that may wait in the worker for a slot, beyond `thread_count`. Only with a coordinator.",
+        "Number of tasks that may wait in the worker for a slot, beyond `thread_count`; needs a coordinator.",
         minimum=0,
         maximum=1000,
     )
@@ -113,7 +113,7 @@ class WorkerOptions:
     )
     update_retry_delay_seconds: float = option(
         10.0,
-        "Wait before the second attempt, in seconds. The wait before the n-th attempt is n - 1 times as long.",
+        "Seconds before the second attempt to send a result. The wait before the n-th attempt is n - 1 times as long.",
         minimum=0,
     )
     task_log_level: str | None = option(

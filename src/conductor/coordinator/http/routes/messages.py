@@ -31,7 +31,7 @@ async def send(request: ApiRequest) -> Answer:
 
 
 async def set_variables(request: ApiRequest) -> Answer:
-    """Set variables of a workflow that has not ended. The body has their values; return the workflow."""
+    """Set variables of a workflow that has not ended. The body has the new values; return the workflow."""
     variables, workflow_id, executions = request.json(JsonObject), request.params["id"], request.workflows.executions
     snapshots = request.reader.snapshots
 

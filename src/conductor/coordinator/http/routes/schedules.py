@@ -116,7 +116,7 @@ def _is_descending(sort: str | None) -> bool:
 
 
 async def remove(request: ApiRequest) -> Answer:
-    """DELETE /scheduler/schedules/{name}: delete a schedule; its workflows stay. Unknown names are ignored."""
+    """DELETE /scheduler/schedules/{name}: delete a schedule; started workflows stay. Unknown names are ignored."""
 
     def change(tx: Tx) -> None:
         schedule_store.remove(tx, request.params["name"])
@@ -139,7 +139,7 @@ async def pause(request: ApiRequest) -> Answer:
 
 
 async def resume(request: ApiRequest) -> Answer:
-    """PUT /scheduler/schedules/{name}/resume: continue at the next due time; 404 if the schedule is not paused."""
+    """PUT /scheduler/schedules/{name}/resume: resume a schedule; 404 if the schedule is not paused."""
 
     def change(tx: Tx) -> None:
         schedule_store.resume(tx, request.params["name"])

@@ -31,32 +31,32 @@ async def _search(request: ApiRequest, find: Callable[[Tx, Snapshots, Search], S
 
 
 async def search_workflows(request: ApiRequest) -> Answer:
-    """GET /workflow/search: return summaries of the workflows that match."""
+    """GET /workflow/search: return summaries of the workflows that match a query."""
     return await _search(request, search_query.search_workflows)
 
 
 async def search_whole_workflows(request: ApiRequest) -> Answer:
-    """GET /workflow/search-v2: return the workflows that match."""
+    """GET /workflow/search-v2: return the workflows that match a query."""
     return await _search(request, search_query.search_whole_workflows)
 
 
 async def search_workflows_by_tasks(request: ApiRequest) -> Answer:
-    """GET /workflow/search-by-tasks: return summaries of the workflows with a task that matches."""
+    """GET /workflow/search-by-tasks: return summaries of the workflows with a task that matches a query."""
     return await _search(request, search_query.search_workflows_by_tasks)
 
 
 async def search_whole_workflows_by_tasks(request: ApiRequest) -> Answer:
-    """GET /workflow/search-by-tasks-v2: return the workflows with a task that matches."""
+    """GET /workflow/search-by-tasks-v2: return the workflows with a task that matches a query."""
     return await _search(request, search_query.search_whole_workflows_by_tasks)
 
 
 async def search_tasks(request: ApiRequest) -> Answer:
-    """GET /tasks/search: return summaries of the tasks that match."""
+    """GET /tasks/search: return summaries of the tasks that match a query."""
     return await _search(request, search_query.search_tasks)
 
 
 async def search_whole_tasks(request: ApiRequest) -> Answer:
-    """GET /tasks/search-v2: return the tasks that match."""
+    """GET /tasks/search-v2: return the tasks that match a query."""
     return await _search(request, search_query.search_whole_tasks)
 
 

@@ -26,7 +26,7 @@ MAX_WAIT_MS = 60_000
 
 
 async def signal(request: ApiRequest) -> Answer:
-    """POST /tasks/{workflowId}/{status}/signal: complete an open WAIT, if there is one."""
+    """POST /tasks/{workflowId}/{status}/signal: complete an open WAIT of a workflow, if there is one."""
     await update_task(request, _find_open_wait(request))
     return DONE
 

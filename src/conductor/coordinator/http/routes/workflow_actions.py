@@ -261,7 +261,7 @@ def _reset_callbacks(request: ApiRequest) -> WorkflowChange:
 
 
 def _decide(request: ApiRequest) -> WorkflowChange:
-    """Run the decider on a workflow. The coordinator also does this after every change."""
+    """Run the decider on a workflow. The coordinator also runs the decider after every change."""
     executions = request.workflows.executions
     return lambda tx, workflow_id: executions.advance(tx, [find_workflow(tx, workflow_id).pk])
 

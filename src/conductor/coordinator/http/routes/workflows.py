@@ -210,7 +210,7 @@ async def list_tasks(request: ApiRequest) -> Answer:
 
 
 async def list_running(request: ApiRequest) -> Answer:
-    """GET /workflow/running/{name}?version=1&startTime=&endTime=: return the ids of running workflows."""
+    """GET /workflow/running/{name}?version=1&startTime=&endTime=: return the ids of the running workflows of a name."""
     query = {
         "name": request.params["name"],
         "version": request.query_int("version", 1),
@@ -223,7 +223,10 @@ async def list_running(request: ApiRequest) -> Answer:
 
 
 async def list_correlated(request: ApiRequest) -> Answer:
-    """GET /workflow/{name}/correlated/{correlationId}: return open workflows; includeClosed=true adds ended ones."""
+    """GET /workflow/{name}/correlated/{correlationId}: return open workflows with this correlation id.
+
+    With includeClosed=true, return ended ones, too.
+    """
     ids = [request.params["correlationId"]]
     return as_json((await _find_correlated(request, ids))[ids[0]])
 
