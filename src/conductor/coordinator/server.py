@@ -196,7 +196,10 @@ class Coordinator:
             raise self._failure
 
     def _bind(self) -> socket.socket:
-        """Bind the port in the caller's thread, so that errors reach the caller. Replace port 0 by the chosen port."""
+        """Return a socket that listens on the port. Replace port 0 by the chosen port.
+
+        Called in the caller's thread, so that errors reach the caller.
+        """
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         # asyncio sets TCP_NODELAY only on sockets with this protocol number.
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

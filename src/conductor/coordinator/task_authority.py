@@ -127,7 +127,7 @@ class TaskAuthority:
         return self._grant(tx, poll.task_type, poll.domain, poll.worker_id, poll.count)
 
     def poll_system_tasks(self, tx: Tx, task_type: str, domain: str, worker_id: str, count: int) -> list[JsonObject]:
-        """Lease tasks for one of the coordinator's own workers."""
+        """Lease tasks for one of the coordinator's own workers, and return them."""
         return self._grant(tx, task_type, domain, worker_id, count)
 
     def apply_deadlines(self, tx: Tx) -> None:
@@ -256,7 +256,7 @@ class TaskAuthority:
         count: int,
         reported: Sequence[int] = (),
     ) -> list[JsonObject]:
-        """Lease tasks, unless a newer coordinator has taken over."""
+        """Lease tasks and return them. Lease none if a newer coordinator has taken over."""
         if self._store.fence.reason is not None:
             return []
         return self._queue.poll(tx, task_type, domain, worker_id, count, reported)
@@ -264,7 +264,10 @@ class TaskAuthority:
     def judge_and_poll(
         self, tx: Tx, report: Report, check: TaskCheck | None = None
     ) -> tuple[Outcome, JsonObject | None]:
-        """Judge a report, and lease the next task from the queue of the reported task."""
+        """Judge a report, and lease the next task from the queue of the reported task.
+
+        Return the outcome and the task; None if there is no task.
+        """
         (outcome,) = self.judge(tx, [report], check=check)
         if outcome.status >= 400 or outcome.ended_queue is None or report.extend_lease:
             return outcome, None

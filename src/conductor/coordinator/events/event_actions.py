@@ -77,7 +77,7 @@ class EventActions:
 
 
 def _find_task(tx: Tx, arguments: JsonObject) -> TaskRow:
-    """Find a task by its id, or by its workflow and reference name."""
+    """Return the task with this id, or the open task with this workflow and reference name."""
     if arguments.get("taskId"):
         found = get_task(tx, tx.ids.task_pk(str(arguments["taskId"])))
     else:

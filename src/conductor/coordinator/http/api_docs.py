@@ -81,7 +81,10 @@ def _make_schemas(types: dict[str, Any]) -> tuple[JsonObject, JsonObject]:
 def _rename_collisions(
     bodies: JsonObject, body_components: JsonObject, answer_components: JsonObject
 ) -> tuple[JsonObject, JsonObject]:
-    """Append `Request` to the name of each body schema that differs from the answer schema with that name."""
+    """Return the bodies and their components with unique names.
+
+    `Request` is appended to the name of each body schema that differs from the answer schema with that name.
+    """
     collisions = {
         name
         for name, schema in body_components.items()

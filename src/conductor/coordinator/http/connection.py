@@ -245,7 +245,7 @@ class Connection(asyncio.Protocol):
             self._deadline.shorten(HEAD_TIMEOUT_S)  # further bytes of this head do not extend the deadline
 
     def eof_received(self) -> bool:
-        """Keep the connection for the answers to complete requests: a client that sends no more may still read."""
+        """Return whether the connection stays open for pending answers: a client that sends no more may still read."""
         self._drop_incomplete_request()
         request = self._answering
         if request is None or not request.body.is_complete or (self._is_answer_written and not self._pipelined):

@@ -192,7 +192,7 @@ class ApiRequest:
         return span or self.header(b"traceparent") or None
 
     async def offload_if_large(self, work: Callable[[], T]) -> T:
-        """Run `work` on the body; in a thread if the body is large, so that the event loop serves other requests."""
+        """Run `work` and return its value. If the body is large, use a thread, so that the event loop stays free."""
         return await asyncio.to_thread(work) if len(self.body) > LARGE_BODY_BYTES else work()
 
 
@@ -239,5 +239,5 @@ def _check_value_count(body: bytes) -> None:
 
 
 def _count_values(body: bytes) -> int:
-    """Estimate how many values a JSON text has. Every value except the first follows a comma or an opening bracket."""
+    """Return about how many values a JSON text has: each except the first follows a comma or an opening bracket."""
     return body.count(b",") + body.count(b"[") + body.count(b"{")

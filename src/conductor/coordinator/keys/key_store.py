@@ -201,7 +201,7 @@ class Keys:
     # -- in transactions
 
     def create(self, tx: Tx, wanted: KeyRequest) -> NewSecret:
-        """Create a key and its first secret.
+        """Create a key and its first secret. Return the secret.
 
         Raises:
             ApiError: The request is invalid, the name is taken, or the first key is not an admin's.
@@ -224,7 +224,7 @@ class Keys:
         return self._add_secret(tx, wanted.name, roles)
 
     def rotate(self, tx: Tx, name: str, overlap_s: int) -> NewSecret:
-        """Add a secret to a key. The newest old secret stays valid for `overlap_s`; others end at once.
+        """Add a secret to a key and return it. The newest old secret stays valid for `overlap_s`; others end at once.
 
         Raises:
             ApiError: There is no such key (404).

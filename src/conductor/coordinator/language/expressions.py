@@ -242,7 +242,7 @@ def to_text(value: Json) -> str:
 
 
 def escape_expressions(value: Json) -> Json:
-    """Escape each `${` in a value from outside as `$${`, so that it is never resolved as an expression."""
+    """Return a value from outside with each `${` escaped as `$${`, so that it is never resolved as an expression."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, list):

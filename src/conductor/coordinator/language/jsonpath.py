@@ -455,7 +455,7 @@ def _cost(value: object) -> int:
 
 
 def _equal(left: Json, right: Json) -> bool:
-    """Compare as Jayway does: a number equals its text. Lists and objects equal nothing."""
+    """Return whether two values are equal for Jayway: a number equals its text; lists and objects equal nothing."""
     if isinstance(left, dict | list) or isinstance(right, dict | list) or left is MISSING or right is MISSING:
         return False
     if _is_number(left) and isinstance(right, str):

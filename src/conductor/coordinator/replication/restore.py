@@ -82,7 +82,7 @@ class Restored:
 
 
 def restore(source: str, database: Path, *, timestamp_ms: int | None = None, force: bool = False) -> Restored:
-    """Restore a database.
+    """Restore a database, and describe what was restored.
 
     Args:
         source: The file of a copy, the URL or directory of replicas, or that of one replica.
@@ -119,7 +119,7 @@ def restore(source: str, database: Path, *, timestamp_ms: int | None = None, for
 
 
 def _make_work_directory(database: Path, stack: contextlib.ExitStack) -> Path:
-    """Create a directory next to the database, and remove the files that a killed restore left in it."""
+    """Create a directory next to the database and return it. Remove the files that a killed restore left in it."""
     work = database.with_name(database.name + _WORK_SUFFIX)
     work.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(work, os.O_RDONLY | os.O_CLOEXEC)
@@ -297,7 +297,10 @@ def _find_lost(old: Path, new: Path) -> LostSinceCopy | None:
 
 
 def _move_aside(database: Path) -> Path | None:
-    """Rename an existing database and its -wal file, and remove other files that belong to it."""
+    """Rename an existing database and its -wal file, and remove other files that belong to it.
+
+    Return the new name; None if there was no database.
+    """
     has_old = database.exists() and database.stat().st_size > 0
     replaced = _find_replaced_name(database)
     if has_old:

@@ -120,7 +120,7 @@ class SecretMask:
                 start = lower.find(form, end)
 
     def _mask_fragments(self, text: str, failed: bool) -> str:
-        """If the text is that of a failure, mask runs of at least `MIN_FRAGMENT_CHARS` characters of a secret."""
+        """Return a text; if a task has `failed`, with runs of `MIN_FRAGMENT_CHARS` characters of a secret masked."""
         if not failed:
             return text
         parts, last, at, size = [], 0, 0, MIN_FRAGMENT_CHARS

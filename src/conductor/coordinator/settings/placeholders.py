@@ -35,7 +35,7 @@ def find_secret_places(template: Json, depth: int = 0) -> Json:
 
 
 def resolve_without_data(template: Json) -> Json:
-    """Resolve a template without any data: only the placeholders of secrets stay, other expressions become null."""
+    """Return a template resolved without any data: placeholders of secrets stay, other expressions become null."""
     workflow = {"secrets": ComputedObject(secret_placeholder)}
     return resolve(template, lambda name, _step: workflow if name == "workflow" else None)
 

@@ -102,7 +102,7 @@ class CommitPacer:
 
 
 def _split_off_polls(group: list[Job[Any]]) -> list[list[Job[Any]]]:
-    """Split a costly group, so that polls are answered before the reports of the group are processed."""
+    """Return a costly group in two parts, so that its polls are answered before its reports are processed."""
     if len(group) == 1 or sum(job.work for job in group) <= MAX_COST_WITH_POLLS:
         return [group]
     parts = [job for job in group if not job.work], [job for job in group if job.work]

@@ -107,7 +107,7 @@ class DatabaseFile:
 
 
 def _create_and_lock(database: str) -> int:
-    """Create the file if it is missing, readable only by its owner, and lock it for this process."""
+    """Create the file if it is missing, readable only by its owner, and lock it. Return the handle with the lock."""
     refuse_emptied(database)
     try:
         file = os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -161,7 +161,7 @@ def _copy(database: Path, copy: Path) -> None:
 
 
 def _open_source(database: Path) -> sqlite3.Connection:
-    """Open the database for reading. Keep its -wal file, which the next start after a crash needs."""
+    """Return a connection that only reads. It keeps the -wal file, which the next start after a crash needs."""
     has_log = Path(f"{database}-wal").exists()
     mode = "ro" if has_log else "rw"  # without a -wal file SQLite creates one, which needs write access
     db = sqlite3.connect(f"{database.absolute().as_uri()}?mode={mode}", uri=True, timeout=60)

@@ -175,7 +175,7 @@ class Store:
         return job.future.result()  # type: ignore[no-any-return]
 
     async def read(self, fn: Callable[[Tx], T]) -> T:
-        """Run `fn` on the state of the last commit, in parallel with the writer."""
+        """Run `fn` on the state of the last commit, in parallel with the writer. Return its value."""
         self._check_open()
         if self._reads is None:
             self._reads = asyncio.Semaphore(READERS)
@@ -188,7 +188,7 @@ class Store:
             return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, fn)
 
     async def read_long(self, fn: Callable[[Tx], T]) -> T:
-        """Run a read that may take long. Short reads do not wait for long ones."""
+        """Run a read that may take long, and return its value. Short reads do not wait for long reads."""
         if self._long_reads is None:
             self._long_reads = asyncio.Semaphore(LONG_READS)
         async with self._long_reads:

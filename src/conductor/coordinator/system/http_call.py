@@ -145,7 +145,7 @@ class HttpCall:
         return connection
 
     def _open(self, host: str, port: int, timeout_s: float) -> socket.socket:
-        """Connect to one of the checked addresses, and to no other."""
+        """Return a socket that is connected to one of the checked addresses, and to no other."""
         failure: OSError | None = None
         for family, address in self._addresses.resolve(host, port):
             opened = socket.socket(family, socket.SOCK_STREAM)
@@ -242,7 +242,7 @@ def _follow_redirect(request: HttpRequest, status: int, location: str) -> HttpRe
 
 
 def _decompress(body: bytes, encoding: str, max_bytes: int) -> bytes:
-    """Decompress at most `max_bytes`, because the body may be a decompression bomb."""
+    """Return at most `max_bytes` of the decompressed body, because the body may be a decompression bomb."""
     if encoding == "deflate":
         has_zlib_header = body[:1] and body[0] & 0x0F == 8
         return zlib.decompressobj(15 if has_zlib_header else -15).decompress(body, max_bytes)

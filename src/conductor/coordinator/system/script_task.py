@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder(JsonObject).decode
 
 
 def run_script_task(kind: str, encoded_input: bytes, run: RunScript) -> SystemTaskResult:
-    """Execute a task of type `kind`. `encoded_input` is its stored input, as JSON."""
+    """Execute a task of type `kind` and return its result. `encoded_input` is its stored input, as JSON."""
     return _WORKERS[kind](_decode(encoded_input), encoded_input, run)
 
 

@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder(JsonObject).decode
 
 
 def run_start_task(executions: Executions, tx: Tx, task: JsonObject) -> SystemTaskResult:
-    """Execute an EVENT or a START_WORKFLOW task.
+    """Execute an EVENT or a START_WORKFLOW task, and return its result.
 
     Raises:
         ApiError: The workflow cannot be started.

@@ -246,7 +246,10 @@ def report_result(tasks: TaskAuthority, tx: Tx, task: JsonObject, result: System
 
 
 def run_in_thread(call: Callable[[], T]) -> Awaitable[T]:
-    """Run a blocking call in a daemon thread of its own: a call that hangs must not delay the end of the program."""
+    """Run a blocking call in a daemon thread of its own, and return a future for its value.
+
+    A daemon thread is used, because a call that hangs must not delay the end of the program.
+    """
     future: Future[T] = Future()
 
     def run() -> None:

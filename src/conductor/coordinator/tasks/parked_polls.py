@@ -105,7 +105,7 @@ class ParkedPolls:
             poll: Polls the queue once. Called at once if the queue has no other parked poll, and after each wake-up.
 
         Returns:
-            The leased tasks; an empty list after the timeout, a cancellation or `close`.
+            The leased tasks; an empty list if none were leased before the timeout, a cancellation or `close`.
         """
         with self._lock:
             line = self._lines.setdefault(key, deque())

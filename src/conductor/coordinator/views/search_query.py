@@ -169,7 +169,7 @@ def _read_run(tx: Tx, key: int) -> JsonObject:
 
 
 def encode_page(results: Iterable[JsonObject], parameter: str = "size") -> list[msgspec.Raw]:
-    """Encode results one by one, so that at most `MAX_PAGE_BYTES` of them are in memory.
+    """Return the encoded results. They are encoded one by one, so that at most `MAX_PAGE_BYTES` are in memory.
 
     Raises:
         ApiError: The results are larger than that. The message names the query parameter that limits their number.

@@ -577,7 +577,10 @@ class Decider:
         return {ref: task.output for ref, task in tasks if task is not None}
 
     def evaluate_loop_condition(self, node: TaskNode, task: TaskState, output: dict[str, Any]) -> bool:
-        """Evaluate a loop condition. `$` holds the loop's input and output, and the last output of each inner task."""
+        """Return whether a loop continues.
+
+        In its condition, `$` holds the input and the output of the loop, and the last output of each inner task.
+        """
         if not node.task.get("loopCondition"):
             return bool(node.task.get("items"))
         data = {**task_input(self.draft, node, task.task_id), node.ref: output}

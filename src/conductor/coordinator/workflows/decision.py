@@ -244,7 +244,7 @@ class Draft:
             raise ScriptNeeded from None
 
     def take_messages(self, count: int) -> list[dict[str, Any]]:
-        """Take up to `count` messages to the workflow, oldest first."""
+        """Take up to `count` messages to the workflow, oldest first, and return them."""
         taken = self.decision.taken_messages
         messages = self.state.messages(len(taken), count)
         taken += [message.key for message in messages]

@@ -150,7 +150,7 @@ def _read_task_list(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, 
 
 
 def _as_literal(data: Any) -> Any:
-    """Escape the expressions in the inputs of branches, so that they are not resolved.
+    """Return the inputs of branches with escaped expressions, so that these are not resolved.
 
     Otherwise, a client that chooses the input of a workflow could read its secrets with `${workflow.secrets.X}`.
     """

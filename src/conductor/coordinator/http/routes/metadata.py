@@ -65,7 +65,7 @@ class _CheckedDefinition(NamedTuple):
 
 
 def _check(raw: JsonObject) -> _CheckedDefinition:
-    """Check a definition. Raises a 400 if it is invalid."""
+    """Check a definition, and return it with its warnings and scripts. Raises a 400 if it is invalid."""
     definition = workflow_defs.check_workflow_def(raw)
     scripts = list(islice(find_scripts(definition), MAX_SCRIPTS_CHECKED))
     return _CheckedDefinition(definition, workflow_defs.find_workflow_def_warnings(definition), scripts)
