@@ -141,7 +141,7 @@ class SystemWorkers:
         return await self._run_with_limits(lambda run: run_script_task(kind, encoded_input, run))
 
     async def _run_with_limits(self, work: Callable[[RunScript], T]) -> T:
-        """Run a script and return its result. First use a short time limit; if the script exceeds it, use the full limit.
+        """Run a script and return its result. First use a short time limit; if the script exceeds it, the full limit.
 
         The second runs have slots of their own, so a long script delays only other long scripts.
         """
