@@ -243,7 +243,7 @@ class TaskQueue:
     # -- heartbeat ------------------------------------------------------------------------------------------------
 
     def judge_heartbeat(self, tx: Tx, report: Report) -> Outcome:
-        """Judge a heartbeat, which extends an open lease but never reopens an ended one."""
+        """Judge a heartbeat, which extends an open lease but never reopens an ended one. Return the outcome."""
         workflow, task = _find(tx, report)
         row, task_id = task.row, report.task_id or ""
         if report.lease_id is None:
@@ -276,7 +276,7 @@ class TaskQueue:
     # -- report → verdict -----------------------------------------------------------------------------------------
 
     def report(self, tx: Tx, report: Report) -> Outcome:
-        """Judge a report, and store it if its author holds the task."""
+        """Judge a report, store it if its author holds the task, and return the outcome."""
         workflow, task = _find(tx, report)
         judge = self._report_without_lease if report.lease_id is None else self._report_of_lease
         found = judge(tx, workflow, task, report)
@@ -326,7 +326,7 @@ class TaskQueue:
         verdict: Verdict | None,
         reports: bytes | None,
     ) -> Outcome:
-        """Store an accepted report, and end the lease."""
+        """Store an accepted report, end the lease, and return the outcome."""
         row, task_id = task.row, report.task_id or ""
         payload: dict[str, Any] = {
             "output": _encode(report.output_data) if report.output_data else b"{}",
@@ -484,6 +484,8 @@ class TaskQueue:
         self, tx: Tx, reports: Sequence[Report], outcomes: list[Outcome], wanted: int, poll: PollForReports
     ) -> list[Outcome]:
         """Grant the authors of the first `wanted` reports one task each, from the queue of the reported task.
+
+        Return the outcomes, now with the granted tasks.
 
         A worker repeats a report if it did not get the answer. It then gets the same task again, if the lease of that
         task is still open. If the worker no longer wants a task, that task is requeued. After tasks of `MAX_POLL_BYTES`

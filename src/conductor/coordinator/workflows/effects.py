@@ -141,7 +141,7 @@ class Effects:
         *,
         is_definition_from_data: bool = False,
     ) -> CachedWorkflow:
-        """Add a new workflow. The caller must then take the first step of the workflow."""
+        """Add a new workflow and return it. The caller must then take the first step of the workflow."""
         snapshot = self._freeze(tx, start, is_definition_from_data)
         definition = snapshot.definition
         given = workflow_input(definition, start.input or {})
@@ -496,7 +496,10 @@ class Effects:
         publish_event(tx, f"conductor:{row.name}:{row.status}", about)
 
     def _end_waiting_tasks(self, tx: Tx, row: WorkflowRow) -> list[int]:
-        """End SUB_WORKFLOW tasks of other parents that share this workflow through its idempotency key."""
+        """End SUB_WORKFLOW tasks of other parents that share this workflow through its idempotency key.
+
+        Return these parents, which must be decided.
+        """
         touched = []
         for pk in tx.rows(TASKS_WAITING_FOR_WORKFLOW, row.pk):
             waiting = get_task(tx, pk)

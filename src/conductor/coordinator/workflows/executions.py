@@ -192,7 +192,10 @@ class Executions:
         return [pk for pk in workflow_rate_limits.next_in_line(tx, cached.row.pk) if pk != cached.row.pk]
 
     def _begin(self, tx: Tx, cached: CachedWorkflow, waiting: workflow_rate_limits.WaitingAction | None) -> list[int]:
-        """Start a workflow whose turn has come, with its first step or with the action that waited for the turn."""
+        """Start a workflow whose turn has come, with its first step or with the action that waited for the turn.
+
+        Return the workflows that must be decided because of it.
+        """
         if waiting is None:
             return self._decide(tx, cached, self._snapshots.get(tx, cached.row.snapshot), None)
         return self.act_on(tx, cached.row.pk, REOPENING[waiting.action], had_ended=waiting.status, **waiting.options)
@@ -362,7 +365,10 @@ class Executions:
         tx.run(CLEAR_SUSPECT, pk)
 
     def _set_aside(self, tx: Tx, pk: int) -> list[int]:
-        """Fail a workflow, without another step, because the process has died repeatedly in its steps."""
+        """Fail a workflow, without another step, because the process has died repeatedly in its steps.
+
+        Return the workflows that must be decided because of it.
+        """
         self._clear_suspect(tx, pk)
         row = get_workflow(tx, pk)
         if row.terminal:
@@ -377,7 +383,10 @@ class Executions:
         return touched
 
     def _give_up(self, tx: Tx, pk: int, error: Exception) -> list[int]:
-        """Fail a workflow whose step has raised an unexpected error."""
+        """Fail a workflow whose step has raised an unexpected error.
+
+        Return the workflows that must be decided because of it.
+        """
         row = get_workflow(tx, pk)
         if row.terminal:
             raise error  # an action on an ended workflow has failed; the ended workflow cannot be failed again
@@ -464,7 +473,10 @@ class Executions:
         asked: dict[str, Any],
         had_ended: str | None = None,
     ) -> list[int]:
-        """Run an action on one workflow. Add the sub-workflows that it resumes to `resumed`."""
+        """Run an action on one workflow. Add the sub-workflows that it resumes to `resumed`.
+
+        Return the workflows that must be decided because of the action.
+        """
         cached = self.get_cached(tx, pk)
         present = self._snapshots.get(tx, cached.row.snapshot)
         state = load_state(tx, cached, present).with_tasks(StoredTasks(tx, cached).all())
@@ -527,7 +539,10 @@ class Executions:
         return frozenset(resumable)
 
     def _resume(self, tx: Tx, pk: int, resumed: deque[int]) -> list[int]:
-        """Retry an ended sub-workflow because its parent runs again. Restart it if it has no task to retry."""
+        """Retry an ended sub-workflow because its parent runs again. Restart it if it has no task to retry.
+
+        Return the workflows that must be decided because of it.
+        """
         if not self.get_cached(tx, pk).row.terminal:
             return []
         try:
@@ -536,7 +551,10 @@ class Executions:
             return self._act_once(tx, pk, workflow_actions.restart, None, resumed, {})
 
     def _reopen_parents(self, tx: Tx, row: WorkflowRow, resumed: deque[int]) -> list[int]:
-        """Reopen the chain of parents that failed because of this workflow."""
+        """Reopen the chain of parents that failed because of this workflow.
+
+        Return the workflows that must be decided because of it.
+        """
         touched: list[int] = []
         while True:
             parent = get_task(tx, row.parent_task)
