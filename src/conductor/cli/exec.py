@@ -53,7 +53,7 @@ def exec_task(
     The exit status is 1 if the task fails.
     """
     logging.basicConfig(level=logging.CRITICAL, format="%(levelname)s: %(message)s")
-    logging.getLogger(signature.__name__).setLevel(logging.WARNING)  # names that are missing in --input
+    logging.getLogger(signature.__name__).setLevel(logging.WARNING)  # warns of names that are missing in --input
     worker = _worker_for(task, find_workers(modules, show_traceback=show_traceback))
     outcome = run_event_loop(_execute(worker, task, _read(task_input)))
     report = {**outcome.result.to_dict(), "outputData": json.loads(outcome.output)}

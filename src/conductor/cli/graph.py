@@ -145,7 +145,7 @@ class _Drawing:
     def sequence(self, tasks: list[Definition], suffix: str | None, depth: int) -> Block:
         """Return the lines of tasks in sequence.
 
-        `suffix` ends the reference names in the current iteration of a loop.
+        Inside a loop, the reference names of the current iteration end in `suffix`.
         """
         if depth > MAX_DEPTH:
             return [Line("", "", Text("… and more inside", style="dim"))]

@@ -78,7 +78,7 @@ async def _vacuum(api: AsyncApiClient) -> dict[str, int | None]:
 
 
 def _confirm(found: list[WorkflowEntry], url: str | None) -> bool:
-    """Return whether the user agrees.
+    """Return whether the user agrees to remove the workflows.
 
     The question goes to standard error, because standard output is for the result.
     """

@@ -87,7 +87,7 @@ def examples(*lines: str) -> Callable[[Command], Command]:
 
 
 def make_group(name: str, help_text: str, sections: Mapping[str, Sequence[str]]) -> typer.Typer:
-    """Return a group of commands. `sections` sorts its help by purpose."""
+    """Return a group of commands. `sections` maps the headings in its help to commands."""
     return typer.Typer(
         name=name,
         cls=make_group_class(sections),

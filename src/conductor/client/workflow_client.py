@@ -278,7 +278,7 @@ class WorkflowOperations(Operations):
         include_completed: bool | None = False,
         include_tasks: bool | None = False,
     ) -> dict[str, list[Workflow]]:
-        """Return the workflows of a name by their correlation ids."""
+        """Return the workflows of this name with these correlation ids, by correlation id."""
 
     @endpoint(
         "POST",
@@ -293,7 +293,10 @@ class WorkflowOperations(Operations):
         include_completed: bool | None = False,
         include_tasks: bool | None = False,
     ) -> dict[str, list[Workflow]]:
-        """Return the workflows of several names by their correlation ids, on servers that support it."""
+        """Return the workflows of several names with these correlation ids, by correlation id.
+
+        Only some servers support it.
+        """
 
 
 class AsyncWorkflowClient(WorkflowOperations, AsyncClient):

@@ -21,7 +21,7 @@ SETTLE_ROUNDS = 50
 
 
 class Activity:
-    """The operations in progress that are not waits.
+    """Counts the operations in progress that are not waits.
 
     The lock protects all state of a run, because the thread of a `def` and the event loop use it.
     """
@@ -45,7 +45,7 @@ class Activity:
             self._changes += 1
 
     def call_when_settled(self, callback: Callable[[], None]) -> None:
-        """Call a function with the lock after `SETTLE_ROUNDS` rounds of the event loop without a change."""
+        """Call a function, holding the lock, after `SETTLE_ROUNDS` rounds of the event loop without a change."""
         self.loop.call_soon(self._count_rounds, callback, SETTLE_ROUNDS, self._changes)
 
     def _count_rounds(self, callback: Callable[[], None], rounds: int, changes: int) -> None:
@@ -65,11 +65,13 @@ class ReplayOrder:
         self._activity = activity
         #: Whether recorded steps are left whose turn has not come.
         self.is_replaying = False
-        #: The place of each recorded step in the order, and the places of new steps, which follow.
+        #: The place of each recorded step in the order.
         self._places: dict[StepKey, int] = {}
+        #: The places of new steps, after those of the recorded steps.
         self._new_places = itertools.count()
-        #: The place whose turn it is, and the branches that wait for their turns, by place.
+        #: The place whose turn it is.
         self._place = 0
+        #: The branches that wait for their turns, by place.
         self._turns: dict[int, asyncio.Future[None]] = {}
         self._failed: set[StepKey] = set()
         #: Whether `_give_next_turn` is scheduled.

@@ -452,7 +452,7 @@ class DurableRun:
             self._activity.call_when_settled(self._suspend_if_all_wait)
 
     def _suspend_if_all_wait(self) -> None:
-        """Suspend the task if all branches wait. Runs with the lock."""
+        """Suspend the task if all branches wait. The caller holds the lock."""
         self._is_settling = False
         waits = [wait for wait in self._waits.values() if wait.step.kind is not StepKind.STEP]
         if self._is_closed:

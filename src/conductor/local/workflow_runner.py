@@ -36,7 +36,7 @@ Definition: TypeAlias = dict[str, Any]
 AnyWorker: TypeAlias = Any
 #: In the output of a failed workflow, this key has the id of its failure workflow.
 FAILURE_WORKFLOW = "conductor.failure_workflow"
-#: Task types without workers, whose tasks can have the name of the type.
+#: Task types that no worker serves. The name of such a task can be the same as its type.
 _SYSTEM_TYPES = frozenset({"WAIT", "HUMAN", "JOIN", "DO_WHILE", "SUB_WORKFLOW", "HTTP", "INLINE"})
 #: The failure reason of a workflow quotes the reasons of its sub-workflow and of the failed task, in single quotes.
 _SUB_WORKFLOW_FAILURE = re.compile(r"Sub workflow (?P<name>[^\n]+?)\.\d+/\S+ failure reason: ")

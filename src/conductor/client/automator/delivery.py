@@ -223,7 +223,7 @@ class Delivery:
             except AnswerTooLarge:
                 if not next_tasks:
                     raise
-                response = await send()  # without next tasks: the coordinator requeues those that it has granted
+                response = await send()  # no next tasks: the coordinator requeues the tasks that it has just granted
             if response.status == 200:
                 return read_answers(response, len(batch), sent_at)
             answer = read_answer(response)

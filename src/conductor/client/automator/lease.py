@@ -224,7 +224,7 @@ class LeaseKeeper:
             running.timeout_at = None
             reason = f"the task ran longer than its timeout of {running.timeout_s:g} s"
             self.call_on_workers_loop(lambda: running.stop(Stop.TIMED_OUT, reason))
-            running.context.cancel(reason)  # on this thread, too, as explained in `_lose`
+            running.context.cancel(reason)  # cancel on this thread, too; `_lose` explains why
         has_progress = now >= running.progress.send_at and running.can_send_progress()
         carries_progress = has_progress and running.task.lease_id is not None
         if running.sends_heartbeats and (now >= running.heartbeat_at or carries_progress):
@@ -284,7 +284,7 @@ class LeaseKeeper:
         """
         reason = f"not extended for {running.response_timeout_s:g} s, its response timeout"
         self.call_on_workers_loop(lambda: None if running.report is not None else self._on_loss(running, reason))
-        running.context.cancel(reason)  # on this thread, too, as explained in `_lose`
+        running.context.cancel(reason)  # cancel on this thread, too; `_lose` explains why
 
     def _lose(self, running: RunningTask, reason: str) -> None:
         self.call_on_workers_loop(lambda: self._on_loss(running, reason))

@@ -171,7 +171,7 @@ class Reporter:
             self._journal.remove_soon(running.report)
 
     def _next_delay_s(self, attempt: int, failure: Exception, running: RunningTask) -> float | None:
-        """Return the seconds until the next attempt; None if there is none."""
+        """Return the seconds until the next attempt; None if no other attempt is made."""
         answer: ReportAnswer | None = failure.answer if isinstance(failure, NoVerdict) else None
         is_unauthorized = answer is not None and answer.is_unauthorized
         if is_unauthorized or attempt >= running.config.update_attempts or self._is_stopping:

@@ -110,7 +110,7 @@ class RunningTask:
         self.deadline = (now if self.is_doubtful else grant.sent_at) + self.response_timeout_s
         #: When the next heartbeat is due; infinite while one is in flight.
         self.heartbeat_at = now if self.is_doubtful else grant.sent_at + self.next_heartbeat_s()
-        #: Consecutive heartbeats without an answer.
+        #: The number of heartbeats in a row without an answer.
         self.failed_heartbeats = 0
         self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
         #: Whether `LeaseKeeper` has stopped keeping the lease, after a verdict or at the end of the process.

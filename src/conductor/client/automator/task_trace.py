@@ -26,7 +26,7 @@ def start_task_trace(
 ) -> TaskTrace | None:
     """Record the spans `poll …` and `queue wait …` of a task that has just arrived.
 
-    The sampler decides about the whole task with the span `poll …`: if it drops that span, the task has no other. The
+    The sampler decides about the whole task with the span `poll …`: if it drops that span, no other is recorded. The
     dropped span stays current in the asyncio task that carries the task, so that a sampler that follows the parent also
     drops the spans of the function and of the coordinator.
 

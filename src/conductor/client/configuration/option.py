@@ -131,7 +131,7 @@ class Option:
         return f" of at least {self.minimum}" if self.maximum is None else f" from {self.minimum} to {self.maximum}"
 
     def parse(self, text: str, where: str) -> Any:
-        """Return the value of a text.
+        """Convert a text to a value of the option, and check it.
 
         Args:
             text: The text.

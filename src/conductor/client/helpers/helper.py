@@ -21,7 +21,7 @@ class ObjectMapper:
         return msgspec.to_builtins(obj, str_keys=True, enc_hook=plain_text)
 
     def from_json(self, data: Any, klass: Any) -> Any:
-        """Return a `klass` from decoded JSON.
+        """Return an object of the type `klass`, made from decoded JSON.
 
         Args:
             data: The decoded JSON.

@@ -246,7 +246,7 @@ class HealthReport:
 
 
 class _ProcessHistory:
-    """The parent's record of a worker process."""
+    """The starts, crashes and last exit of a worker process, as the parent process has recorded them."""
 
     def __init__(self, max_crashes: int) -> None:
         self.started_at: float | None = None

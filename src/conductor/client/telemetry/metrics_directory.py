@@ -77,7 +77,7 @@ class Totals:
         return copy
 
     def discard_before(self, minute: int) -> None:
-        """Discard the bucket counts of older minutes."""
+        """Discard the bucket counts of all minutes before `minute`."""
         for minutes in self.sketches.values():
             for old in [number for number in minutes if number < minute]:
                 del minutes[old]

@@ -67,7 +67,7 @@ class MetricsHub:
         return self.directory.place
 
     def start(self) -> None:
-        """Start to serve or to write.
+        """Start to serve the metrics over HTTP or to write them to a file, and to push them if the settings say so.
 
         Raises:
             MetricsPortError: The port is not available and `settings.optional` is not set.

@@ -33,7 +33,7 @@ _PART = re.compile(r"[^.\[\]]+|\[\d+\]")
 #: The inputs of a branch that is a sub-workflow have names with this prefix, so that expressions that refer to these
 #: inputs are not confused with expressions that refer to inputs of the outer workflow.
 _OWN = "__"
-#: For an `each` block inside a branch: rewrites expressions to the scope of that branch. Otherwise changes nothing.
+#: Rewrites an expression of an `each` block inside a branch to the scope of that branch. Returns others unchanged.
 _rewrite_outer: ContextVar[Callable[[re.Match[str]], str]] = ContextVar(
     "conductor_each_scope", default=lambda match: match[0]
 )

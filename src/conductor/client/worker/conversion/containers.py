@@ -195,7 +195,7 @@ class DictConverter(Converter):
 
 
 class ObjectField(NamedTuple):
-    """A field of an object."""
+    """A field of a JSON object, and the constructor argument that it fills."""
 
     #: The key of the field in the JSON object.
     wire_name: str

@@ -98,7 +98,7 @@ def add_keywords(schema: Schema, keywords: Mapping[str, object]) -> Schema:
 
 
 def format_value(value: object) -> str:
-    """Return a value for an error message."""
+    """Return the text of a value for an error message."""
     if value is None:
         return "null"
     text = repr(value)

@@ -149,7 +149,7 @@ class WorkflowExecutor:
         include_closed: bool | None = None,
         include_tasks: bool | None = None,
     ) -> dict[str, list[Workflow]]:
-        """Return workflows of one name by their correlation ids."""
+        """Return the workflows of this name with these correlation ids, by correlation id."""
         return self.workflow_client.get_by_correlation_ids(
             workflow_name, correlation_ids, include_closed, include_tasks
         )
@@ -160,7 +160,7 @@ class WorkflowExecutor:
         include_closed: bool | None = None,
         include_tasks: bool | None = None,
     ) -> dict[str, list[Workflow]]:
-        """Return workflows of several names by their correlation ids, on servers that support it."""
+        """Return the workflows of several names by their correlation ids. Only some servers support this."""
         return self.workflow_client.get_by_correlation_ids_in_batch(batch_request, include_closed, include_tasks)
 
     def pause(self, workflow_id: str) -> None:
