@@ -204,7 +204,7 @@ class WorkerStarted:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStopping:
-    """A worker has stopped polling and finishes its running tasks. `tasks_in_hand` is the number of these tasks."""
+    """A worker has stopped polling and finishes its running tasks. `tasks_in_hand` is the number of running tasks."""
 
     task_type: str
     worker_id: str
