@@ -526,6 +526,16 @@ def test_parallel_steps_of_one_name_are_an_error(run_workflow: Any) -> None:
     assert "name=" in task.reason_for_incompletion
 
 
+def test_a_name_that_would_record_a_cancellation_is_an_error(run_workflow: Any) -> None:
+    async def program() -> dict[str, Any]:
+        await durable.step(Calls().note_async, 1, name="cancelled order")
+        return {"order": await durable.wait_for("order", timeout_s=3600)}
+
+    (task,) = run_workflow(one_task(), workers=[worker(program)]).execution.tasks
+    assert task.status == "FAILED_WITH_TERMINAL_ERROR"
+    assert "a step cannot be named 'cancelled order'" in task.reason_for_incompletion
+
+
 @pytest.mark.parametrize("is_sync", [True, False])
 def test_the_result_of_a_call_in_place_of_a_function_is_an_error(is_sync: bool) -> None:
     calls = Calls()

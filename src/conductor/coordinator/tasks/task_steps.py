@@ -146,6 +146,8 @@ def _check_step(step: Step) -> None:
     problem = None
     if not step.name.isprintable():
         problem = "its name has characters that are not printable"
+    elif step.name.startswith(CANCELLED_PREFIX) and (step.kind, step.state) != (StepKind.STEP, StepState.FAILED):
+        problem = f"a name that begins with {CANCELLED_PREFIX!r} records the cancellation of another step"
     elif step.state is StepState.WAITING and step.kind is StepKind.STEP:
         problem = "a step that calls a function is recorded after the call, not while it waits"
     elif step.state is StepState.WAITING and step.kind is StepKind.SLEEP and step.wait_ms is None:

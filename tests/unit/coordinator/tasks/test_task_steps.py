@@ -119,6 +119,8 @@ class TestRecording:
             (wait("a", "WORKFLOW", result=msgspec.Raw(b'{"x":"\xff"}')), "not valid JSON"),
             (step("a\x1b[31m"), "not printable"),
             (wait("a", "STEP"), "after the call"),
+            (step("cancelled a"), "records the cancellation"),
+            (wait("cancelled a", "SLEEP", waitMs=1), "records the cancellation"),
             (wait("a", "SLEEP"), "a sleep needs waitMs"),
             (step("a", 5, state="FAILED"), "a failed step needs one"),
             (step("a", error=error), "only a failed step has an error"),
