@@ -64,6 +64,9 @@ STEPS_PER_TRANSACTION_S = 0.2
 TURN_S = 0.05
 #: The maximum number of reports that one transaction judges.
 REPORTS_PER_TRANSACTION = 500
+#: The verdicts on the reports of this many leases of a task are kept, the newest ones. A repeated report of an older
+#: lease gets CANCELLED.
+MAX_VERDICTS_KEPT = 16
 #: The maximum number of tasks that one poll leases. After tasks of `MAX_POLL_BYTES` in total, a poll leases no further
 #: task, because workers reject an answer of more than 64 MB.
 POLLED_PER_TRANSACTION = 500

@@ -17,6 +17,7 @@ from conductor.coordinator.definitions.task_defs import TaskDef
 from conductor.coordinator.definitions.workflow_plan import OPERATORS_WITH_SCRIPTS, SYSTEM_DOMAIN
 from conductor.coordinator.limits import (
     MAX_POLL_BYTES,
+    MAX_VERDICTS_KEPT,
     POLLED_PER_TRANSACTION,
     REQUEUED_PER_TRANSACTION,
     WORKFLOWS_PER_POLL_READ,
@@ -310,7 +311,9 @@ class TaskQueue:
         if earlier is not None:
             return _repeat_verdict(task_id, report, earlier)
         verdict = Verdict.COMMITTED if _is_open(tx, row, lease_no) else Verdict.CANCELLED
-        reports[number] = report.report_id or report.key(), verdict
+        reports[number] = report.key(), verdict
+        if len(reports) > MAX_VERDICTS_KEPT:
+            del reports[min(reports, key=int)]
         encoded = _encode(reports)
         if verdict is Verdict.CANCELLED:
             workflow.update_task(tx, task, reports=encoded)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 
+from conductor.coordinator.limits import MAX_VERDICTS_KEPT
 from conductor.coordinator.store.statements import LOGS
 from conductor.coordinator.tasks import task_queue
 from conductor.coordinator.tasks.task_report import Report
@@ -225,6 +228,20 @@ class TestClientsWithoutLeases:
     def test_a_holder_without_a_lease_id_completes_its_task(self, harness: Harness, task: Task) -> None:
         assert self.send(harness, task) == (None, 200)
         assert harness.task(task["taskId"])["status"] == "COMPLETED"
+
+    def test_only_the_verdicts_of_the_newest_leases_are_kept(self, harness: Harness, task: Task) -> None:
+        leases = []
+        for number in range(3 * MAX_VERDICTS_KEPT):
+            leases.append(task)
+            harness.report(task, "IN_PROGRESS", reportId=f"r{number}")
+            task = harness.poll_one()
+        last = {"reportId": "last"}
+        assert harness.report(task, **last).verdict is Verdict.COMMITTED
+        for held in leases:  # late reports must not displace the verdict of the last lease
+            assert harness.report(held, reportId="late").status >= 400
+        assert harness.report(task, **last).verdict is Verdict.COMMITTED
+        (row,) = harness.store.call(lambda tx: tx.select("SELECT reports FROM task_data", ()))
+        assert len(json.loads(row[0])) == MAX_VERDICTS_KEPT
 
     def test_a_report_without_a_lease_id_that_is_repeated_gets_the_same_answer(
         self, harness: Harness, task: Task
