@@ -614,13 +614,6 @@ class Effects:
             error_type = task_steps.ENDED_WITH_PARENT if has_ended_with_parent else ""
             self._end_wait(tx, cached, step, None, message, error_type)
 
-    def end_removed_call(self, tx: Tx, row: WorkflowRow) -> None:
-        """Fail the durable step that waits for a running workflow, because the workflow is removed."""
-        parent = get_task(tx, row.parent_task)
-        if parent is not None and parent.step_count:
-            removed = replace(row, status=WorkflowStatus.TERMINATED)
-            self._end_call(tx, removed, parent, {}, "the workflow was removed")
-
     def _end_wait(
         self,
         tx: Tx,
@@ -774,14 +767,15 @@ def find_idempotent(tx: Tx, start: Start) -> WorkflowRow | None:
     Raises:
         ApiError: Such a workflow exists, and the idempotency strategy is to fail.
     """
-    if (start.name, start.idempotency_key) in tx.cache.unused_keys:
+    name = start.name if start.workflow_def is None else start.workflow_def["name"]
+    if (name, start.idempotency_key) in tx.cache.unused_keys:
         return None
-    row = tx.first(IDEMPOTENT_WORKFLOW, start.name, start.idempotency_key)
+    row = tx.first(IDEMPOTENT_WORKFLOW, name, start.idempotency_key)
     if row is None:
         return None
     strategy = start.idempotency_strategy or "RETURN_EXISTING"
     if strategy == "FAIL" or (strategy == "FAIL_ON_RUNNING" and not row.terminal):
-        raise conflict(f"a workflow {start.name} with idempotency key {start.idempotency_key} already exists")
+        raise conflict(f"a workflow {name} with idempotency key {start.idempotency_key} already exists")
     return row if strategy == "RETURN_EXISTING" else None
 
 

@@ -208,12 +208,10 @@ class Executions:
         return [pk for wait in waits for pk in self._effects.begin_wait(tx, wait)]
 
     def remove(self, tx: Tx, row: WorkflowRow) -> None:
-        """Remove a workflow, whether it has ended or not."""
-        following = [] if row.terminal else workflow_rate_limits.leave_line(tx, row.pk)
-        if not row.terminal and row.parent_task is not None:
-            self._effects.end_removed_call(tx, row)
+        """Remove a workflow. A running one is terminated first: its parent waits for it, and it has sub-workflows."""
+        if not row.terminal:
+            self.act(tx, row.pk, workflow_actions.terminate, reason="the workflow was removed")
         remove_workflow(tx, row.pk)
-        self.advance(tx, following)
 
     def get_cached(self, tx: Tx, pk: int) -> CachedWorkflow:
         """Return a workflow that is known to exist."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conductor.coordinator.definitions.workflow_defs import check_workflow_def
 from conductor.coordinator.store.statements import RUNNING_WORKFLOWS
 from conductor.coordinator.workflows import workflow_actions as workflow_actions
 from tests.unit.coordinator.core_harness import Harness, simple
@@ -401,6 +402,11 @@ class TestIdempotentStart:
     def test_the_same_key_gives_the_same_workflow(self, harness: Harness) -> None:
         first = harness.start_one(idempotency_key="order-1")
         assert harness.start_one(idempotency_key="order-1") == first
+
+    def test_the_key_of_an_inline_definition_belongs_to_the_name_of_the_definition(self, harness: Harness) -> None:
+        inline = check_workflow_def({"name": "inline", "tasks": [simple("work")]})
+        first = harness.start("request", workflow_def=inline, idempotency_key="order-1")
+        assert harness.start("another", workflow_def=inline, idempotency_key="order-1") == first
 
     def test_fail_says_that_it_exists(self, harness: Harness) -> None:
         from conductor.coordinator.request_errors import ApiError

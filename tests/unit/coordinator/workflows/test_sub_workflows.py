@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.tasks.task_report import Report
 from conductor.coordinator.workflows import executions, stored_tasks
 from conductor.coordinator.workflows import workflow_actions as workflow_actions
@@ -20,6 +21,11 @@ def sub(name: str, ref: str = "s", **more: Any) -> dict[str, Any]:
 
 def retry(harness: Harness, workflow: str) -> None:
     harness.act(workflow, workflow_actions.retry)
+
+
+def remove(harness: Harness, workflow: str) -> None:
+    executions = harness.core.workflows.executions
+    harness.store.call(lambda tx: executions.remove(tx, find_workflow(tx, workflow)))
 
 
 class TestFamilies:
@@ -80,6 +86,25 @@ class TestFamilies:
         found = harness.workflow(child)
         assert found["status"] == "TERMINATED"
         assert found["reasonForIncompletion"] == f"Parent workflow has been terminated with {told}"
+
+    def test_a_removed_running_child_ends_the_task_that_waits_for_it(self, harness: Harness) -> None:
+        harness.workflow_def("child", simple("work"))
+        harness.workflow_def("top", sub("child"))
+        top = harness.start("top")
+        remove(harness, self.child_of(harness, top))
+        found = harness.workflow(top)
+        assert found["status"] == "TERMINATED"
+        assert "the workflow was removed" in found["tasks"][0]["reasonForIncompletion"]
+
+    def test_the_children_of_a_removed_running_workflow_are_terminated(self, harness: Harness) -> None:
+        harness.workflow_def("child", simple("work"))
+        harness.workflow_def("top", sub("child"))
+        top = harness.start("top")
+        child = self.child_of(harness, top)
+        remove(harness, top)
+        harness.settle()
+        assert harness.workflow(child)["status"] == "TERMINATED"
+        assert harness.poll() == []
 
     def test_a_failure_workflow_is_given_the_workflow_that_failed(self, harness: Harness) -> None:
         harness.task_def("work", retryCount=0)

@@ -93,6 +93,21 @@ class TestTurns:
         end_next(harness)
         assert harness.workflow(start(harness))["rateLimited"] is False
 
+    def test_a_rejected_sub_workflow_or_failure_workflow_leaves_nothing_behind(self, harness: Harness) -> None:
+        limit(harness, 1, policy="REJECT")
+        start(harness, "")
+        sub = {"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW", "subWorkflowParam": {"name": "flow"}}
+        end = {"name": "x", "taskReferenceName": "x", "type": "TERMINATE"}
+        failed = {**end, "inputParameters": {"terminationStatus": "FAILED"}}
+        harness.workflow_def("parent", sub)
+        harness.workflow_def("failing", failed, failureWorkflow="flow")
+        (task,) = harness.workflow(harness.start("parent", input={"customer": ""}))["tasks"]
+        assert task["status"] == "FAILED_WITH_TERMINAL_ERROR"
+        assert "the limit of 1 concurrent" in task["reasonForIncompletion"]
+        assert harness.workflow(harness.start("failing"))["status"] == "FAILED"
+        rows = harness.store.call(lambda tx: tx.select("SELECT count(*) FROM workflow WHERE name = 'flow'", ()))
+        assert rows[0][0] == 1
+
     def test_a_paused_one_is_passed_and_waits_on_when_it_is_resumed(self, harness: Harness) -> None:
         limit(harness, 1)
         first, second, third, fourth = (start(harness) for _ in range(4))
