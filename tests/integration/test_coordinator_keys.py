@@ -247,6 +247,9 @@ def test_a_workers_key_gets_only_the_tasks_and_inputs_of_its_types_o09(shop: Sho
     assert mailer.status("GET", f"/api/tasks/{mine['taskId']}") == 200
     done = {"taskId": mine["taskId"], "workflowInstanceId": workflow_id, "status": "COMPLETED"}
     assert mailer.status("POST", "/api/tasks", done) == 200
+    reader = shop.create("reader", [Role.WORKER, Role.VIEWER], ["mail"])
+    assert reader.status("GET", f"/api/tasks/{charge}/log") == 200
+    assert reader.status("POST", f"/api/tasks/{charge}/log", "x") == 403
     # A key for all types does not complete a WAIT by hand.
     assert shop.client("worker").status("POST", "/api/tasks", {**done, "taskId": approve}) == 403
     assert shop.client("operator").status("POST", "/api/tasks", {**done, "taskId": approve}) == 200

@@ -41,8 +41,17 @@ def check_readable(request: ApiRequest, task_type: str) -> None:
 
 def check_readable_task(request: ApiRequest, tx: Tx, task_id: str) -> None:
     """Raise a 403 if the key may not read a task. For an unknown task, the caller raises the 404."""
-    if Access.READ in request.identity.levels:
-        return
+    if Access.READ not in request.identity.levels:
+        _check_task_of_worker(request, tx, task_id)
+
+
+def check_writable_task(request: ApiRequest, tx: Tx, task_id: str) -> None:
+    """Raise a 403 if the key may not report a task. For an unknown task, the caller raises the 404."""
+    if Access.OPERATE not in request.identity.levels:
+        _check_task_of_worker(request, tx, task_id)
+
+
+def _check_task_of_worker(request: ApiRequest, tx: Tx, task_id: str) -> None:
     found = tx.first(WHOLE_TASK, tx.ids.task_pk(task_id) or 0)
     if found is None:
         return

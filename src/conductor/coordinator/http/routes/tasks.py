@@ -9,7 +9,7 @@ import msgspec
 from conductor.coordinator.audit import Action
 from conductor.coordinator.http.answer import DONE, NO_CONTENT, Answer, as_json, as_text, error_answer
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
-from conductor.coordinator.http.permissions import check_readable_task, check_task_type
+from conductor.coordinator.http.permissions import check_readable_task, check_task_type, check_writable_task
 from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.keys.roles import Access
@@ -43,7 +43,7 @@ async def poll_one(request: ApiRequest) -> Answer:
 async def poll_batch(request: ApiRequest) -> Answer:
     """GET /tasks/poll/batch/{type}: return tasks as soon as there is one, or [] after the timeout.
 
-    A worker that wants no more tasks sends count=0. Its parked polls are then answered at once, with [].
+    A request with count=0 makes the coordinator answer the parked polls of the same worker at once, with [].
     """
     poll = _read_poll(request, request.query_int("count", 1), request.query_int("timeout", 100))
     tasks = await _poll(request, poll)
@@ -103,7 +103,7 @@ async def add_log(request: ApiRequest) -> Answer:
     def add(tx: Tx) -> None:
         if get_task(tx, tx.ids.task_pk(task_id)) is None:
             raise not_found(f"Task not found for taskId: {task_id}")
-        check_readable_task(request, tx, task_id)
+        check_writable_task(request, tx, task_id)
         tx.run(ADD_LOG, task_id, tx.now_ms, line)
 
     await request.write(add)
