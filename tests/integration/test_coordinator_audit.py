@@ -181,6 +181,9 @@ def update_tasks(call: Client) -> None:
     by_hand = {**report, "taskId": call.open_task(unpolled), "workflowInstanceId": unpolled}
     call("POST", "tasks", by_hand)
     assert call.actions(unpolled) == ["update task", "start"]
+    late = call.http.post(f"queue/update/{unpolled}/task/{by_hand['taskId']}/FAILED", json={})
+    assert late.status_code == 200
+    assert call.actions(unpolled) == ["update task", "start"], "an update of an ended task changes nothing"
     worked = call("POST", "workflow/works", {}).text
     assert call("POST", "tasks/queue/requeue/work").text == "1"
     task = call("GET", "tasks/poll/work").json()

@@ -18,10 +18,11 @@ from conductor.coordinator.tasks.task_report import Outcome, ReportedStatus, rep
 from conductor.coordinator.views import workflow_views
 from conductor.coordinator.workflows.workflow_signals import find_open_task
 from conductor.protocol.json_types import JsonObject
+from conductor.protocol.wire import Verdict
 
 
 async def update(request: ApiRequest) -> Answer:
-    """POST /tasks/{workflowId}/{ref}/{status}: update an open task; return its id, or nothing if none is open."""
+    """POST /tasks/{workflowId}/{ref}/{status}: update an open task; return its id, or nothing if no task is open."""
     outcome = await update_task(request, _find_by_reference(request))
     return as_text(outcome.task_id, *verdict_headers(outcome)) if outcome is not None else DONE
 
@@ -59,7 +60,8 @@ async def update_task(request: ApiRequest, find: Callable[[Tx], TaskRow | None])
         (outcome,) = request.tasks.judge(tx, [report])
         outcome = outcome.as_answer_to(report)
         outcome.raise_for_verdict()
-        record_by_hand(request, tx, row, status)
+        if outcome.verdict is not Verdict.CANCELLED:
+            record_by_hand(request, tx, row, status)
         return outcome
 
     return await request.write(change)
