@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 
 from conductor.common.clock import Clock
+from conductor.coordinator.limits import TURN_S
 from conductor.coordinator.store.lookup import remove_workflow
 from conductor.coordinator.store.statements import ENDED_BEFORE, ENDED_BEYOND, OLDEST_ENDED
 from conductor.coordinator.store.transaction import Tx
@@ -63,7 +65,7 @@ class Retention:
         Return the seconds until the next sweep; None to wait until a workflow ends.
         """
         try:
-            while await self._store.write(self.step) == REMOVED_PER_TRANSACTION:
+            while await self._store.write(self.step):
                 pass
             oldest_ms: int | None = await self._store.write(lambda tx: tx.first(OLDEST_ENDED))
         except StoreError as error:
@@ -73,8 +75,9 @@ class Retention:
             return None
         return max(0.0, self._limits.age_s - (self._clock.wall_ms() - oldest_ms) / 1000)
 
-    def step(self, tx: Tx) -> int:
-        """Remove up to `REMOVED_PER_TRANSACTION` workflows. Return how many."""
+    def step(self, tx: Tx) -> bool:
+        """Remove up to `REMOVED_PER_TRANSACTION` workflows, for about `TURN_S`. Return False if none was left."""
+        ends_s = time.thread_time() + TURN_S
         found = []
         if self._limits.age_s is not None:
             found = tx.rows(ENDED_BEFORE, tx.now_ms - int(self._limits.age_s * 1000), REMOVED_PER_TRANSACTION)
@@ -82,4 +85,6 @@ class Retention:
             found = tx.rows(ENDED_BEYOND, REMOVED_PER_TRANSACTION, self._limits.count)
         for workflow in found:
             remove_workflow(tx, workflow)
-        return len(found)
+            if time.thread_time() > ends_s:
+                break
+        return bool(found)

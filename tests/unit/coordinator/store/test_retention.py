@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from conductor.coordinator.store import retention as retention_module
 from conductor.coordinator.store.retention import Limits, Retention
 from tests.unit.coordinator.core_harness import Harness
 
@@ -61,3 +64,17 @@ async def test_the_same_definition_can_be_started_after_its_last_workflow_is_gon
     harness.clock.advance(2)
     await Retention(harness.store, harness.clock, Limits(age_s=1)).sweep()
     assert harness.workflow(finish(harness))["status"] == "COMPLETED"
+
+
+async def test_a_transaction_ends_after_its_time_and_the_next_one_continues(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention_module, "TURN_S", 0.0)
+    for _ in range(5):
+        finish(harness)
+    harness.clock.advance(2)
+    retention = Retention(harness.store, harness.clock, Limits(age_s=1))
+    assert harness.store.call(retention.step)
+    assert counts(harness)["workflow"] == 4
+    await retention.sweep()
+    assert counts(harness)["workflow"] == 0
