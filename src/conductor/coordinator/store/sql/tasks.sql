@@ -67,7 +67,7 @@ SELECT min(at) FROM (
   UNION ALL
   SELECT min(at_ms) FROM schedule_due WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key = 'schedules paused')
   UNION ALL
-  SELECT min(published_ms) FROM event
+  SELECT CASE WHEN EXISTS (SELECT 1 FROM event) THEN 0 END
   UNION ALL
   SELECT CASE WHEN EXISTS (SELECT 1 FROM termination) THEN 0 END
 )
