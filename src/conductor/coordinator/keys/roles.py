@@ -27,31 +27,28 @@ class Role(StrEnum):
     METRICS = "metrics"
 
 
-_V, _W, _S, _O, _A, _M = Role
-
-
 class Access(Enum):
     """The access level of a route: the roles that may use it."""
 
     #: Needs no key at all.
     PUBLIC = ()
     #: Any valid key.
-    ANY_KEY = (_V, _W, _S, _O, _M, _A)
+    ANY_KEY = (Role.VIEWER, Role.WORKER, Role.STARTER, Role.OPERATOR, Role.METRICS, Role.ADMIN)
     #: Reads the metrics.
-    SCRAPE = (_V, _O, _M, _A)
-    READ = (_V, _O, _A)
+    SCRAPE = (Role.VIEWER, Role.OPERATOR, Role.METRICS, Role.ADMIN)
+    READ = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
     #: Reads one workflow by its id. A starter knows only the ids of the workflows that it has started.
-    READ_BY_ID = (_V, _S, _O, _A)
+    READ_BY_ID = (Role.VIEWER, Role.STARTER, Role.OPERATOR, Role.ADMIN)
     #: Reads one task or one task type. For a worker's key, the handler checks that the key includes the task type.
-    READ_TASK = (_V, _W, _O, _A)
+    READ_TASK = (Role.VIEWER, Role.WORKER, Role.OPERATOR, Role.ADMIN)
     #: For a worker's key, the handler checks that the key includes the task type.
-    POLL = (_W, _A)
+    POLL = (Role.WORKER, Role.ADMIN)
     #: For a worker's key, the handler checks that the key includes the task type.
-    REPORT = (_W, _O, _A)
+    REPORT = (Role.WORKER, Role.OPERATOR, Role.ADMIN)
     #: The handler rejects definitions inside the request, unless the key is an admin's.
-    START = (_S, _O, _A)
-    OPERATE = (_O, _A)
-    ADMIN = (_A,)
+    START = (Role.STARTER, Role.OPERATOR, Role.ADMIN)
+    OPERATE = (Role.OPERATOR, Role.ADMIN)
+    ADMIN = (Role.ADMIN,)
 
     def describe(self) -> str:
         """Return the roles as a text, such as `operator or admin`."""
@@ -77,11 +74,6 @@ class Identity:
     def is_admin(self) -> bool:
         """Whether the key may do everything."""
         return Role.ADMIN in self.roles
-
-    @property
-    def is_only_worker(self) -> bool:
-        """Whether the key has neither role operator nor role admin."""
-        return not self.roles & {Role.ADMIN, Role.OPERATOR}
 
     def may_work_on(self, task_type: str) -> bool:
         """Return whether a worker's key includes a task type."""
