@@ -156,7 +156,7 @@ class TaskLeaseExtended:
 
 @dataclass(frozen=True, slots=True)
 class TaskLeaseLost:
-    """The worker has lost the lease of a task. The result is discarded."""
+    """The worker has lost the lease of a task. The result of the task is discarded."""
 
     task_type: str
     task_id: str
