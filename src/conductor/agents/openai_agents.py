@@ -38,8 +38,19 @@ if TYPE_CHECKING:
     from agents.items import TResponseStreamEvent
 
 _response = TypeAdapter(ModelResponse)
-#: A lock per attempt, because the tool calls of an attempt run one after the other.
-_tool_locks: WeakKeyDictionary[DurableRun, asyncio.Lock] = WeakKeyDictionary()
+
+
+class _Attempt:
+    """What the tools of one attempt of a task share."""
+
+    def __init__(self) -> None:
+        #: Tool calls run one after the other.
+        self.lock = asyncio.Lock()
+        #: The names of tools that run outside a step, as the model said that was asked last.
+        self.waiting_tools: set[str] = set()
+
+
+_attempts: WeakKeyDictionary[DurableRun, _Attempt] = WeakKeyDictionary()
 
 
 class DurableModel(Model):
@@ -70,11 +81,15 @@ class DurableModel(Model):
 
     async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
         """Return the response of the model, or on replay the recorded response."""
-        if current_run() is None:
+        run = current_run()
+        if run is None:
             return await self._model.get_response(*args, **kwargs)
         tools = kwargs["tools"] if "tools" in kwargs else args[3]
+        names = {tool.name for tool in tools if isinstance(tool, FunctionTool)}
+        attempt = _attempts.setdefault(run, _Attempt())
+        attempt.waiting_tools = (attempt.waiting_tools - names) | (self._waiting_tools & names)
         for tool in tools:
-            if isinstance(tool, FunctionTool) and tool.name not in self._waiting_tools:
+            if isinstance(tool, FunctionTool):
                 _make_durable(tool)
 
         # The function has no arguments, so that a replay compares only the name and the number of the step.
@@ -137,7 +152,10 @@ def _make_durable(tool: FunctionTool) -> None:
 
 
 class _DurableTool:
-    """Calls a tool as a step. The name of the step contains the call id, which is the same on a replay."""
+    """Calls a tool as a step, unless it is a waiting tool.
+
+    The name of the step contains the call id, which is the same on a replay.
+    """
 
     def __init__(self, name: str, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> None:
         self._name = name
@@ -145,11 +163,12 @@ class _DurableTool:
 
     async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
         run = current_run()
-        if run is None:
+        attempt = None if run is None else _attempts.setdefault(run, _Attempt())
+        if attempt is None or self._name in attempt.waiting_tools:
             return await self._invoke(context, arguments)
 
         async def tool_call(_arguments: str) -> Any:
             return await self._invoke(context, arguments)
 
-        async with _tool_locks.setdefault(run, asyncio.Lock()):
+        async with attempt.lock:
             return await durable.step(tool_call, arguments, name=f"tool.{self._name}.{context.tool_call_id}")

@@ -155,6 +155,25 @@ def test_a_tool_that_asks_a_person_holds_no_worker(run_workflow: Any) -> None:
     assert calls == ["model1", "find o1", "model2", "model3"]
 
 
+def test_a_tool_waits_for_one_model_although_another_model_has_used_it(run_workflow: Any) -> None:
+    calls = Calls(crashes=False)
+
+    @function_tool
+    async def ask(order: str) -> str:
+        return "waited" if await durable.wait_for("approval", timeout_s=0) is None else "answered"
+
+    plan = [[("ask", "o1")], []]
+    waits = DurableModel(PlannedModel(calls, plan), name="waits", waiting_tools=["ask"])
+    records = DurableModel(PlannedModel(calls, [[]]), name="records")
+
+    async def program() -> str:
+        for model in (records, waits):
+            result = await Runner.run(Agent(name="shop", model=model, tools=[ask]), "refund o1")
+        return str(result.final_output)
+
+    assert run_workflow(FLOW, workers=[worker(program)]).skip_sleeps().output == {"result": "waited"}
+
+
 def test_the_tools_of_an_agent_that_gets_a_handoff_are_steps_too(run_workflow: Any) -> None:
     calls = Calls()
     second = Agent(
