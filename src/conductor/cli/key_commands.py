@@ -142,7 +142,7 @@ def rotate(
 
 @examples("key revoke charger")
 def revoke(name: Name, database: Database = None, url: Url = None, as_json: AsJson = False) -> None:
-    """Revoke a key. Its tokens, waiting polls and streams end at once."""
+    """Revoke a key. The tokens, waiting polls and streams of the key end at once."""
     if database is None:
         _call(url, "DELETE", f"/keys/{quote_segment(name)}")
     else:

@@ -25,7 +25,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the secret.",
 
 @examples("secret list", "secret list --json")
 def list_(url: Url = None, as_json: AsJson = False) -> None:
-    """List the names of the secrets. Their values cannot be read."""
+    """List the names of the secrets. The values of secrets cannot be read."""
     names = sorted(call_server(url, lambda api: AsyncSecretClient(api).list_all_secret_names()))
     if as_json:
         print_json(names)
