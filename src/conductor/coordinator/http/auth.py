@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 
 import msgspec
@@ -20,13 +20,17 @@ from conductor.coordinator.server_metrics import REFUSED_TOTAL, Tally
 
 logger = logging.getLogger(__name__)
 
-#: After `FREE_FAILURES` wrong secrets within `FAILURES_WITHIN_S`, every token request is delayed by `DELAY_S`. Requests
-#: with the right secret are delayed, too, so that the delay reveals nothing. At most `MAX_DELAYED` requests are delayed
-#: at a time, so that wrong secrets cannot lock out a client.
+#: After `FREE_FAILURES` wrong secrets from one address within `FAILURES_WITHIN_S`, every token request of this address
+#: is delayed by `DELAY_S`. Requests with the right secret are delayed, too, so that the delay reveals nothing. If
+#: `MAX_DELAYED` requests of the address are delayed, a further one gets a 429: this limits the guesses per second.
+#: Clients at other addresses are not affected.
 FREE_FAILURES = 5
 FAILURES_WITHIN_S = 60.0
 DELAY_S = 1.0
-MAX_DELAYED = 50
+MAX_DELAYED = 10
+#: Failures are remembered for at most this many addresses. The address that has failed the longest ago is forgotten
+#: first.
+MAX_ADDRESSES = 1000
 
 
 class Credentials(msgspec.Struct, rename="camel"):
@@ -55,10 +59,10 @@ class Auth:
         if not self._keys.are_required:
             raise not_found("No static resource api/token.")
         credentials = request.json(Credentials)
-        await self._failures.delay_request()
+        await self._failures.delay_request(request.address)
         identity = self._keys.exchange(credentials.key_id, credentials.key_secret)
         if identity is None:
-            self._failures.add()
+            self._failures.add(request.address)
             self._counts.add((REFUSED_TOTAL.name, "secret"))
             raise ApiError(401, "unknown key or wrong secret", code="INVALID_CREDENTIALS")
         return as_json({"token": self._tokens.issue(identity)})
@@ -74,32 +78,50 @@ class Auth:
             raise
 
 
+class _Address:
+    """An address from which wrong secrets were sent."""
+
+    def __init__(self) -> None:
+        self.failed_at: deque[float] = deque(maxlen=FREE_FAILURES)
+        self.delayed = 0
+
+
 class _Failures:
     """Counts wrong secrets, to delay later token requests and to log at most once per `FAILURES_WITHIN_S`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._times: deque[float] = deque(maxlen=FREE_FAILURES)
-        self._delayed = 0
+        self._addresses: OrderedDict[str, _Address] = OrderedDict()
         self._unlogged = 0
         self._logged_at: float | None = None
 
-    async def delay_request(self) -> None:
-        """Sleep for `DELAY_S` if the last `FREE_FAILURES` wrong secrets are younger than `FAILURES_WITHIN_S`."""
-        if len(self._times) < FREE_FAILURES or self._delayed >= MAX_DELAYED:
+    async def delay_request(self, name: str) -> None:
+        """Sleep for `DELAY_S` if the last `FREE_FAILURES` failures of an address are younger than `FAILURES_WITHIN_S`.
+
+        Raises:
+            ApiError: `MAX_DELAYED` requests of the address are delayed already.
+        """
+        address = self._addresses.get(name)
+        if address is None or len(address.failed_at) < FREE_FAILURES:
             return
-        if self._clock.monotonic() - self._times[0] > FAILURES_WITHIN_S:
+        if self._clock.monotonic() - address.failed_at[0] > FAILURES_WITHIN_S:
             return
-        self._delayed += 1
+        if address.delayed >= MAX_DELAYED:
+            raise ApiError(429, "too many wrong secrets were sent from this address; try again later", retryable=True)
+        address.delayed += 1
         try:
             await self._clock.sleep(DELAY_S)
         finally:
-            self._delayed -= 1
+            address.delayed -= 1
 
-    def add(self) -> None:
-        """Record a wrong secret."""
+    def add(self, name: str) -> None:
+        """Record a wrong secret from an address."""
         now = self._clock.monotonic()
-        self._times.append(now)
+        address = self._addresses.setdefault(name, _Address())
+        address.failed_at.append(now)
+        self._addresses.move_to_end(name)
+        if len(self._addresses) > MAX_ADDRESSES:
+            self._addresses.popitem(last=False)
         self._unlogged += 1
         if self._logged_at is None or now - self._logged_at >= FAILURES_WITHIN_S:
             logger.warning(

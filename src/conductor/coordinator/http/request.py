@@ -117,13 +117,18 @@ class ApiRequest:
     @property
     def actor(self) -> str:
         """The client as the audit trail stores it: its key and its address."""
+        return audit.encode_actor(self.identity.key, self.address)
+
+    @property
+    def address(self) -> str:
+        """The address of the client, and of the proxy on this machine that it uses."""
         address = self.head.peer
         if is_loopback(address):
             # X-Forwarded-For is trusted only from a proxy on this machine, which appends the address of its client.
             forwarded = self.header(b"x-forwarded-for").rpartition(",")[2].strip()
             if forwarded:
                 address = f"{forwarded[:MAX_ADDRESS_CHARS]} via {address}"
-        return audit.encode_actor(self.identity.key, address)
+        return address
 
     def audit(
         self, tx: Tx, action: str, subject: str, *, workflow: int | None = None, reason: str | None = None

@@ -24,9 +24,9 @@ def with_token(token: bytes) -> Any:
     return {b"x-authorization": token}
 
 
-def asking(secret: str) -> Any:
+def asking(secret: str, address: str = "192.0.2.1") -> Any:
     body = json.dumps({"keyId": "key", "keySecret": secret})
-    return SimpleNamespace(json=lambda kind: msgspec.json.decode(body, type=kind))
+    return SimpleNamespace(json=lambda kind: msgspec.json.decode(body, type=kind), address=address)
 
 
 async def refused(door: Auth, secret: str = "wrong") -> None:
@@ -80,15 +80,33 @@ async def test_after_five_wrong_secrets_wrong_and_right_ones_are_delayed_equally
     assert (await right).status == 200
 
 
-async def test_a_limited_number_of_requests_is_delayed_for_a_minute(door: Auth, clock: FakeClock) -> None:
+async def test_a_limited_number_of_requests_of_an_address_is_delayed_and_others_are_rejected(
+    door: Auth, clock: FakeClock
+) -> None:
     for _ in range(auth.FREE_FAILURES):
         await refused(door)
     waiting = [asyncio.create_task(refused(door)) for _ in range(auth.MAX_DELAYED)]
     await until_sleeping(clock, auth.MAX_DELAYED)
-    assert (await door.issue_token(asking("secret"))).status == 200
+    for secret in ("wrong", "secret"):
+        with pytest.raises(ApiError, match="too many wrong secrets") as error:
+            await door.issue_token(asking(secret))
+        assert error.value.status == 429
+    assert (await door.issue_token(asking("secret", "192.0.2.2"))).status == 200
     clock.advance(auth.DELAY_S)
     await asyncio.gather(*waiting)
     clock.advance(auth.FAILURES_WITHIN_S + 1)
+    assert (await door.issue_token(asking("secret"))).status == 200
+
+
+async def test_failures_are_remembered_for_a_limited_number_of_addresses(
+    door: Auth, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "MAX_ADDRESSES", 2)
+    for _ in range(auth.FREE_FAILURES):
+        await refused(door)
+    for number in range(2):
+        with pytest.raises(ApiError):
+            await door.issue_token(asking("wrong", f"198.51.100.{number}"))
     assert (await door.issue_token(asking("secret"))).status == 200
 
 
