@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from hashlib import blake2b
 
@@ -106,9 +107,10 @@ _SYSTEM_TASK_DEFAULTS = {"retryCount": 0, "responseTimeoutSeconds": 0}
 
 
 class Snapshots:
-    """Finds and creates snapshots, and caches parsed snapshots."""
+    """Finds and creates snapshots, and caches parsed snapshots. The writer and the readers share it."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._parsed: OrderedDict[int, Snapshot] = OrderedDict()
         self._bytes = 0
 
@@ -119,10 +121,13 @@ class Snapshots:
             body = tx.first(SNAPSHOT, pk)
             if body is None:
                 raise ApiError(500, f"the definition {pk} of a workflow is missing from the database")
-            found = self._parsed[pk] = Snapshot(pk, body)
-            self._bytes += found.size
-            while self._parsed and self._is_full():
-                self._bytes -= self._parsed.popitem(last=False)[1].size
+            found = Snapshot(pk, body)
+            with self._lock:
+                if pk not in self._parsed:  # another thread may have added it in the meantime
+                    self._parsed[pk] = found
+                    self._bytes += found.size
+                while self._parsed and self._is_full():
+                    self._bytes -= self._parsed.popitem(last=False)[1].size
         return found
 
     def _is_full(self) -> bool:
