@@ -50,6 +50,8 @@ logger = logging.getLogger(__name__)
 
 #: If the timer cannot apply the due deadlines, it tries again after this time.
 RETRY_STEP_MS = 1000
+#: The pause after an unexpected error of a background task, before the task starts again.
+RESTART_TASK_S = 60
 
 
 FindSyntaxErrors = Callable[[Sequence[Script]], Awaitable[list[str | None]]]
@@ -119,11 +121,24 @@ class Core:
         self.store.on_commit, self.store.notify_loop = self._after_commit, asyncio.get_running_loop()
         self._timer.add(self.clock.wall_ms())
         self._background.append(asyncio.create_task(self._timer.run(), name="coordinator-timer"))
-        self._background.append(asyncio.create_task(self.load_history.run(), name="coordinator-load-history"))
+        self._keep_running("load-history", self.load_history.run)
         if self._retention is not None:
-            self._background.append(asyncio.create_task(self._retention.run(), name="coordinator-retention"))
+            self._keep_running("retention", self._retention.run)
         if self._audit_retention is not None:
-            self._background.append(asyncio.create_task(self._audit_retention.run(), name="coordinator-audit"))
+            self._keep_running("audit", self._audit_retention.run)
+
+    def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Start a background task. After an unexpected error, start it again."""
+
+        async def repeat() -> None:
+            while True:
+                try:
+                    return await run()
+                except Exception:
+                    logger.exception("Background task failed: name=%s retry_in=%ds", name, RESTART_TASK_S)
+                await self.clock.sleep(RESTART_TASK_S)
+
+        self._background.append(asyncio.create_task(repeat(), name=f"coordinator-{name}"))
 
     @property
     def replica_url(self) -> str | None:

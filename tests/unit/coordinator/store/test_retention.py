@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from conductor.coordinator.core import RESTART_TASK_S, Core
 from conductor.coordinator.store import retention as retention_module
 from conductor.coordinator.store.retention import Limits, Retention
 from tests.unit.coordinator.core_harness import Harness
@@ -78,3 +81,26 @@ async def test_a_transaction_ends_after_its_time_and_the_next_one_continues(
     assert counts(harness)["workflow"] == 4
     await retention.sweep()
     assert counts(harness)["workflow"] == 0
+
+
+async def test_the_retention_continues_after_an_unexpected_error(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sweeps = 0
+
+    async def sweep(self: Retention) -> float | None:
+        nonlocal sweeps
+        sweeps += 1
+        if sweeps == 1:
+            raise ValueError("unexpected")
+        return None
+
+    monkeypatch.setattr(Retention, "sweep", sweep)
+    core = Core(harness.store, harness.clock, Limits(age_s=1))
+    await core.start()
+    while "Background task failed: name=retention" not in caplog.text:
+        await asyncio.sleep(0)
+    while sweeps < 2:
+        harness.clock.advance(RESTART_TASK_S)
+        await asyncio.sleep(0)
+    await core.stop()
