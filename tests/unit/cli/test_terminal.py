@@ -143,7 +143,9 @@ def test_a_reader_that_has_seen_enough(place: Place) -> None:
         place.client.start(EVIL)
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert done.stdout.startswith("status ")
-    assert (done.stdout.count("\n"), done.stderr) == (1, "")
+    assert done.stdout.count("\n") == 1
+    # Hints may follow on stderr if the pipe closes late.
+    assert not {"Traceback", "Error", "Broken"} & set(re.findall(r"[A-Z][a-z]+", done.stderr)), done.stderr
     assert done.returncode in (0, 1), "1: it could not write all of it"
 
 
