@@ -32,12 +32,13 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 def about(command: str, rounds: int) -> dict[str, Any]:
     """Return the date, command, version and machine of a run, which are printed with its figures."""
+    kernel = ".".join(platform.release().split(".")[:2])
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": command,
         "version": __version__,
         "machine": f"{os.cpu_count()} cores ({_processor()}), {_memory_gb():.0f} GB",
-        "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "system": f"{platform.system()} {kernel}, Python {platform.python_version()}",
         "rounds": rounds,
         "load before": round(os.getloadavg()[0], 2),
     }

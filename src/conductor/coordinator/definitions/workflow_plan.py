@@ -49,8 +49,7 @@ OPERATORS_WITH_SCRIPTS = ("SWITCH", "DECISION", "DO_WHILE")
 SCRIPT_OPERATORS = frozenset(
     {*OPERATORS_WITH_SCRIPTS, *(kind for kind, queue in SYSTEM_TASKS.items() if queue == "script")}
 )
-#: The domain of a system queue is this prefix and the name of the queue. The prefix begins with a blank, which is
-#: stripped from the domains that clients send. So no client can poll a system queue.
+#: The domain of a system queue is this prefix and the name of the queue. A client that polls such a domain gets no task.
 SYSTEM_DOMAIN = " system/"
 #: Evaluators of a SWITCH whose expression is JavaScript.
 SCRIPT_EVALUATORS = ("javascript", "graaljs")

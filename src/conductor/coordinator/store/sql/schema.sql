@@ -204,7 +204,7 @@ CREATE INDEX step_workflow ON step (workflow) WHERE workflow IS NOT NULL;
 
 CREATE TABLE task_log (
   pk INTEGER PRIMARY KEY,
-  task_id TEXT NOT NULL,           -- TEXT, because clients can add logs to unknown task ids, as on Conductor
+  task_id TEXT NOT NULL,           -- the id as clients write it, so that reading a log needs no look-up of the task
   at_ms INTEGER NOT NULL,
   line TEXT NOT NULL
 );
