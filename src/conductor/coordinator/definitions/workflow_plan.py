@@ -49,7 +49,8 @@ OPERATORS_WITH_SCRIPTS = ("SWITCH", "DECISION", "DO_WHILE")
 SCRIPT_OPERATORS = frozenset(
     {*OPERATORS_WITH_SCRIPTS, *(kind for kind, queue in SYSTEM_TASKS.items() if queue == "script")}
 )
-#: The domain of a system queue is this prefix and the name of the queue. A client that polls such a domain gets no task.
+#: The domain of a system queue is this prefix and the name of the queue. A client that polls such a domain gets
+#: nothing.
 SYSTEM_DOMAIN = " system/"
 #: Evaluators of a SWITCH whose expression is JavaScript.
 SCRIPT_EVALUATORS = ("javascript", "graaljs")

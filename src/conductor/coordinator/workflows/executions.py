@@ -60,8 +60,6 @@ from conductor.protocol.wire import MAX_REASON_CHARS
 
 logger = logging.getLogger(__name__)
 
-#: The clock is read only once per this many steps, because reading it is not cheap compared with a step.
-STEPS_PER_CLOCK_READ = 4
 #: The actions that run an ended workflow again, by name.
 REOPENING: dict[str, workflow_actions.Action] = {
     action.__name__: action for action in (workflow_actions.retry, workflow_actions.restart, workflow_actions.rerun)
@@ -139,7 +137,7 @@ class Executions:
         # Measure CPU time, so that a transaction does the same amount of work on a busy machine.
         max_steps, ends_s, taken = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + seconds, 0
         while work or tx.notes.terminations:
-            if taken >= max_steps or (taken and taken % STEPS_PER_CLOCK_READ == 0 and time.thread_time() > ends_s):
+            if taken >= max_steps or (taken and time.thread_time() > ends_s):
                 self._postpone(tx, work)
                 return
             if work:

@@ -22,7 +22,7 @@ from conductor.coordinator.store import row_cache
 from conductor.coordinator.store.database_file import APPLICATION_ID
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.sql import SCHEMA, SCHEMA_VERSION, STATEMENTS
-from conductor.coordinator.store.statements import ADD_LOG, ADD_QUEUE, LOGS, NEAREST_WAKE
+from conductor.coordinator.store.statements import ADD_LOG, ADD_QUEUE, NEAREST_WAKE, NEWEST_LOGS
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import Store, StoreClosed, StoreError, StoreRefused
 
@@ -32,7 +32,7 @@ def add_log(line: str) -> Callable[[Tx], Any]:
 
 
 def lines(store: Store) -> list[str]:
-    return [row[0] for row in store.call(lambda tx: tx.rows(LOGS, "task"))]
+    return [row[0] for row in store.call(lambda tx: tx.rows(NEWEST_LOGS, "task")[::-1])]
 
 
 def together(store: Store, *jobs: Callable[[Tx], Any]) -> list[Any]:
@@ -248,7 +248,7 @@ class TestCommit:
         store.call(add_log("one"))
 
         async def read() -> None:
-            assert await store.read(lambda tx: tx.rows(LOGS, "task")) == [("one", 0)]
+            assert await store.read(lambda tx: tx.rows(NEWEST_LOGS, "task")[::-1]) == [("one", 0)]
             with pytest.raises(sqlite3.OperationalError):
                 await store.read(add_log("two"))
 

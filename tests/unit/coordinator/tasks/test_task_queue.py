@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from conductor.coordinator.limits import MAX_VERDICTS_KEPT
-from conductor.coordinator.store.statements import LOGS
+from conductor.coordinator.store.statements import NEWEST_LOGS
 from conductor.coordinator.tasks import task_queue
 from conductor.coordinator.tasks.task_report import Report
 from conductor.coordinator.views import queue_sizes
@@ -130,7 +130,7 @@ class TestCancelled:
         harness.report(task, outputData={"late": 1}, logs=[{"log": "late"}])
         harness.tick()
         assert harness.task(task["taskId"])["outputData"] == {}
-        assert harness.store.call(lambda tx: tx.rows(LOGS, task["taskId"])) == []
+        assert harness.store.call(lambda tx: tx.rows(NEWEST_LOGS, task["taskId"])[::-1]) == []
 
     def test_a_cancelled_report_is_no_failure_and_implies_no_retry(self, harness: Harness, task: Task) -> None:
         harness.advance(LEASE_S)
@@ -156,7 +156,10 @@ class TestHeartbeat:
         assert outcome.verdict is Verdict.COMMITTED
         stored = harness.task(task["taskId"])
         assert (stored["status"], stored["outputData"]) == ("IN_PROGRESS", {"x": 1})
-        assert [line for line, _ in harness.store.call(lambda tx: tx.rows(LOGS, task["taskId"]))] == ["half way"]
+        (line,) = harness.store.call(lambda tx: tx.rows(NEWEST_LOGS, task["taskId"]))
+        assert line.line == "half way"
+            "half way"
+        ]
         harness.heartbeat(task)
         assert harness.task(task["taskId"])["outputData"] == {"x": 1}, "a beat without news changes none"
         assert harness.report(task, outputData={"y": 2}).verdict is Verdict.COMMITTED
@@ -166,7 +169,7 @@ class TestHeartbeat:
         harness.clock.advance(LEASE_S)
         harness.heartbeat(task, outputData={"x": 1}, logs=[{"log": "late"}])
         assert harness.task(task["taskId"])["outputData"] == {}
-        assert harness.store.call(lambda tx: tx.rows(LOGS, task["taskId"])) == []
+        assert harness.store.call(lambda tx: tx.rows(NEWEST_LOGS, task["taskId"])[::-1]) == []
 
     def test_failure_is_handled_by_the_coordinator(self, harness: Harness, task: Task) -> None:
         harness.advance(LEASE_S)

@@ -110,10 +110,6 @@ INSERT INTO rate_start (type, at_ms) VALUES (?, ?)
 -- Add a line to the log of a task.
 INSERT INTO task_log (task_id, at_ms, line) VALUES (?, ?, ?)
 
--- name: logs
--- The log of a task.
-SELECT line, at_ms FROM task_log WHERE task_id = ? ORDER BY pk
-
 -- name: newest logs
 -- The log of a task, the newest line first.
 SELECT line, at_ms FROM task_log WHERE task_id = ? ORDER BY pk DESC
