@@ -203,6 +203,13 @@ class Replicator:
             if tried > MAX_NUMBERS_TRIED:
                 raise StoreRefused(f"{self._url.shown} has too many replicas; choose another URL")
         replica = self._url.with_number(number)
+        if tried and self._has_copies(self._url.with_number(number - 1)):
+            logger.warning(
+                "Another coordinator of this database has made a replica: url=%s; if it has taken over, stop this one "
+                "and remove its replica %s, because `restore` uses the highest number",
+                self._url.with_number(number - 1).shown,
+                replica.shown,
+            )
         self._claim(replica)
         digest = self._url.digest
 

@@ -124,6 +124,23 @@ def test_a_place_without_a_copy_is_used_again_on_this_machine(tmp_path: Path, mo
 
 
 @needs_litestream
+def test_an_old_coordinator_that_starts_after_a_takeover_warns(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second, url = tmp_path / "first.db", tmp_path / "second.db", str(tmp_path / "replica")
+    with Coordinator(first, replicate=url):
+        until_replicated(first)
+    restore(url, second)
+    with Coordinator(second, replicate=url):
+        until_replicated(second)
+    assert "Another coordinator" not in caplog.text
+    with Coordinator(first, replicate=url):
+        until_replicated(first)
+    assert "Another coordinator of this database has made a replica" in caplog.text
+    assert f"{url}/000002" in caplog.text
+
+
+@needs_litestream
 def test_two_databases_cannot_share_a_url(tmp_path: Path) -> None:
     replica = str(tmp_path / "replica")
     with Coordinator(tmp_path / "a.db", replicate=replica):
