@@ -111,15 +111,28 @@ def record(
     tx.run(ADD_AUDIT_ENTRY, tx.now_ms, Action(action), actor, worker_id, workflow, subject[:MAX_NAME_CHARS], reason)
 
 
-def read_of_workflow(tx: Tx, workflow_id: str, size: int) -> AuditPage:
-    """Return the actions on one workflow, the newest first. This also works after the workflow was removed."""
+def read_of_workflow(
+    tx: Tx, workflow_id: str, before: str | None, size: int, action: str | None, key: str | None
+) -> AuditPage:
+    """Return a page of the actions on one workflow, the newest first and its start last.
+
+    This also works after the workflow was removed. The arguments are those of `read_page`.
+    """
     pk = tx.ids.workflow_pk(workflow_id)
     if pk is None:
         find_workflow(tx, workflow_id)  # raises the 404 of an unknown workflow
-    found = [*tx.rows(AUDIT_OF_WORKFLOW, pk, _check_size(size)), *tx.rows(START_OF_WORKFLOW, pk)]
-    if not found:
+    at_ms, entry, _ = _read_cursor(before)
+    size = _check_size(size)
+    found = tx.rows(AUDIT_OF_WORKFLOW, workflow=pk, at_ms=at_ms, pk=entry, action=action, key=key, size=size + 1)
+    if action in (None, Action.START):
+        found = [*found, *tx.rows(START_OF_WORKFLOW, workflow=pk, key=key)]
+    if not found and not (before or action or key):
         find_workflow(tx, workflow_id)
-    return AuditPage([_make_entry(tx, row) for row in found])
+    page = [_make_entry(tx, row) for row in found[:size]]
+    if len(found) <= size:
+        return AuditPage(page)
+    last = found[size - 1]
+    return AuditPage(page, f"{last.at_ms}.{last.pk}.{_AFTER_ALL}")
 
 
 def read_page(tx: Tx, before: str | None, size: int, action: str | None, key: str | None) -> AuditPage:

@@ -346,7 +346,7 @@ class TaskQueue:
                 self._suspend(tx, workflow, task, report)
             else:
                 self._return_to_queue(tx, workflow, task, report)
-            return Outcome(task_id, verdict, new_waits=waits)
+            return Outcome(task_id, verdict, is_stored=True, new_waits=waits)
         waits = task_steps.forget(tx, workflow, task, report) if report.forget_steps and row.step_count else ()
         expired = self._find_timeout(tx, workflow, task, report) if report.timed_out else None
         status = TaskStatus(report.status or "") if expired is None else TaskStatus.TIMED_OUT
@@ -363,6 +363,7 @@ class TaskQueue:
             ended_queue=row.queue,
             was_polled=row.poll_count > 0,
             expired=expired,
+            is_stored=True,
             new_waits=waits,
         )
 

@@ -122,6 +122,8 @@ class Outcome(msgspec.Struct, frozen=True):
     error: ApiError | None = None
     #: Whether the same report was judged before.
     is_repeated: bool = False
+    #: Whether the report has changed its task.
+    is_stored: bool = False
     #: The task that the worker gets with this answer.
     next_task: dict[str, Any] | None = None
     #: The recorded steps of the task that have begun to wait for a message or a workflow.

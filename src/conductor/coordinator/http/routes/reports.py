@@ -113,13 +113,13 @@ def _judge_batch(
 
 
 def _is_by_hand(request: ApiRequest, outcome: Outcome) -> bool:
-    """Return whether a report has ended a task that its sender did not poll, such as a WAIT.
+    """Return whether a report has ended a task that no worker polled, or comes from a client that cannot poll.
 
     A task without a queue cannot be polled, and a client with the key of an operator cannot poll.
     """
-    if outcome.workflow is None:
-        return False
-    return outcome.ended_queue is None or not outcome.was_polled or Access.POLL not in request.identity.levels
+    if Access.POLL not in request.identity.levels:
+        return outcome.is_stored
+    return outcome.workflow is not None and (outcome.ended_queue is None or not outcome.was_polled)
 
 
 def _record_report(request: ApiRequest, tx: Tx, report: Report) -> None:

@@ -143,7 +143,7 @@ async def view_audit(request: ApiRequest) -> Answer:
 
     def read(tx: Tx) -> AuditPage:
         if workflow_id is not None:
-            return audit.read_of_workflow(tx, workflow_id, size)
+            return audit.read_of_workflow(tx, workflow_id, before, size, action, key)
         return audit.read_page(tx, before, size, action, key)
 
     return as_json(await request.reader.read_long(read))

@@ -23,14 +23,17 @@ WHERE w.pk < :pk AND d.started_by IS NOT NULL AND (:key IS NULL OR json_extract(
 ORDER BY w.pk DESC LIMIT :size
 
 -- name: audit of workflow
--- The recorded actions on one workflow, the newest first.
+-- A page of the recorded actions on one workflow, the newest first.
 SELECT at_ms, pk, action, actor, worker_id, workflow, subject, reason FROM audit
-WHERE workflow = ? ORDER BY at_ms DESC, pk DESC LIMIT ?
+WHERE workflow = :workflow AND (at_ms, pk) < (:at_ms, :pk) AND (:action IS NULL OR action = :action)
+  AND (:key IS NULL OR json_extract(actor, '$[0]') = :key)
+ORDER BY at_ms DESC, pk DESC LIMIT :size
 
 -- name: start of workflow
 -- The start of one stored workflow.
 SELECT w.created_ms, w.pk, 'start', d.started_by, NULL, w.pk, w.name, NULL
-FROM workflow w JOIN workflow_data d ON d.pk = w.pk WHERE w.pk = ? AND d.started_by IS NOT NULL
+FROM workflow w JOIN workflow_data d ON d.pk = w.pk
+WHERE w.pk = :workflow AND d.started_by IS NOT NULL AND (:key IS NULL OR json_extract(d.started_by, '$[0]') = :key)
 
 -- name: forget audit
 -- Remove the oldest recorded actions that are older than a time, up to a number.
