@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -79,9 +80,10 @@ def encode_error(error: BaseException) -> StepError:
         message = escape_surrogates(str(error))[:MAX_MESSAGE_CHARS]
     except Exception:
         message = "(its message cannot be read)"
-    attributes = {key: _encode_detail(value) for key, value in vars(error).items() if not key.startswith("__")}
-    # The file names of an OSError are not in its `args`.
-    args = error.__reduce__()[1] if isinstance(error, OSError) else error.args
+    fields = {key: value for key, value in vars(error).items() if isinstance(key, str) and not key.startswith("__")}
+    attributes = {key: _encode_detail(value) for key, value in fields.items()}
+    # The file names of an OSError are not in its `args`. A subclass may override `__reduce__`.
+    args = OSError.__reduce__(error)[1] if isinstance(error, OSError) else error.args
     return StepError(name, message, _encode_detail(list(args)), _join(attributes))
 
 
@@ -110,9 +112,14 @@ def make_error(step: Step) -> Exception:
         made: Exception
         try:
             args = _decode(raw_bytes(error.args))
+            if issubclass(found, UnicodeDecodeError):
+                args[1] = base64.b64decode(args[1])
             # Do not call `__init__`, which may take other arguments than those in `args`.
             made = found.__new__(found, *args)
             if not isinstance(made, OSError):  # `__new__` of an OSError has already set its attributes
+                # The `__init__` of the built-in class sets the message of a SyntaxError or a UnicodeError.
+                builtin = next(base for base in found.__mro__ if base.__module__ == "builtins")
+                builtin.__init__(made, *args)
                 made.args = tuple(args)
             if raw_bytes(error.attributes):
                 vars(made).update(_decode(raw_bytes(error.attributes)))

@@ -112,10 +112,43 @@ class Declined(Exception):
         self.code = code
 
 
-@pytest.mark.parametrize("error", [Declined("visa", code=51), KeyError("x"), FileNotFoundError(2, "no", "a.txt")])
+class Locked(OSError):
+    def __reduce__(self) -> str:
+        raise TypeError("cannot be pickled")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Declined("visa", code=51),
+        KeyError("x"),
+        FileNotFoundError(2, "no", "a.txt"),
+        Locked("busy"),
+        UnicodeDecodeError("utf-8", b"caf\xe9", 3, 4, "unexpected end of data"),
+        UnicodeEncodeError("ascii", "caf\u00e9", 3, 4, "ordinal not in range(128)"),
+    ],
+)
 def test_an_exception_is_made_again_as_the_same_class(error: Exception) -> None:
     made = make_error(Step(name="charge", state=StepState.FAILED, error=encode_error(error)))
     assert (type(made), str(made), made.args, vars(made)) == (type(error), str(error), error.args, vars(error))
+
+
+def test_the_fields_of_a_builtin_exception_are_made_again() -> None:
+    decoding = UnicodeDecodeError("utf-8", b"caf\xe9", 3, 4, "unexpected end of data")
+    made = make_error(Step(name="read", state=StepState.FAILED, error=encode_error(decoding)))
+    assert isinstance(made, UnicodeDecodeError)
+    assert (made.object, made.start, made.reason) == (decoding.object, decoding.start, decoding.reason)
+    syntax = SyntaxError("invalid syntax", ("a.py", 1, 3, "a b", 1, 4))
+    made_syntax = make_error(Step(name="read", state=StepState.FAILED, error=encode_error(syntax)))
+    assert isinstance(made_syntax, SyntaxError)
+    assert (str(made_syntax), made_syntax.filename, made_syntax.lineno) == (str(syntax), "a.py", 1)
+
+
+def test_an_attribute_whose_name_is_not_text_does_not_hide_the_others() -> None:
+    error = Declined("visa", code=51)
+    error.__dict__[1] = 2  # type: ignore[index]
+    made = make_error(Step(name="charge", state=StepState.FAILED, error=encode_error(error)))
+    assert vars(made) == {"code": 51}
 
 
 def test_an_attribute_that_is_not_json_does_not_hide_the_others() -> None:
