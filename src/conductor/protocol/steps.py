@@ -6,6 +6,7 @@ carries the recorded steps of all its attempts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -103,9 +104,39 @@ class Step(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
         return raw_bytes(self.result)
 
     @property
+    def size(self) -> int:
+        """The bytes that count towards `MAX_STEP_BYTES_PER_TASK`.
+
+        The input of a workflow to start does not count, because it is stored with that workflow.
+        """
+        error = 0 if self.error is None else len(msgspec.json.encode(self.error))
+        result = 0 if self.state is StepState.WAITING else len(self.result_json)
+        return len(self.name) + len(self.fingerprint) + result + error
+
+    @property
     def key(self) -> str:
         """The name and number, such as `charge` and `charge#2`."""
         return self.name if self.number == 1 else f"{self.name}#{self.number}"
+
+
+def find_exceeded_limit(steps: Sequence[Step], count: int, size: int) -> str | None:
+    """Return the limit that new steps exceed, as an error message; None if they exceed no limit.
+
+    Args:
+        steps: The new steps.
+        count: The number of steps that the task has already.
+        size: The total size of these steps.
+    """
+    for step in steps:
+        step_size = max(step.size, len(step.result_json))
+        if step_size > MAX_STEP_BYTES:
+            return f"step {step.key} has {step_size} bytes; the limit is {MAX_STEP_BYTES} per step"
+    if count + len(steps) > MAX_STEPS_PER_TASK:
+        return f"this task has more than {MAX_STEPS_PER_TASK} steps"
+    total = size + sum(step.size for step in steps)
+    if total > MAX_STEP_BYTES_PER_TASK:
+        return f"the steps of this task have {total} bytes; the limit is {MAX_STEP_BYTES_PER_TASK} per task"
+    return None
 
 
 class StepPage(msgspec.Struct):

@@ -28,14 +28,12 @@ from conductor.durable.errors import DurableError, StepTooLarge
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
 from conductor.protocol.steps import (
     CANCELLED_PREFIX,
-    MAX_STEP_BYTES,
-    MAX_STEP_BYTES_PER_TASK,
-    MAX_STEPS_PER_TASK,
     Step,
     StepError,
     StepKey,
     StepKind,
     StepState,
+    find_exceeded_limit,
 )
 
 if TYPE_CHECKING:
@@ -152,7 +150,9 @@ class StepFile:
     async def record(self, steps: list[Step]) -> None:
         """Append steps to the file, and start the workflows that they call."""
         self.check_held()
-        self._check_size(steps)
+        problem = find_exceeded_limit(steps, len(self._steps), self._size)
+        if problem is not None:
+            raise StepTooLarge(problem)
         now_ms = self._clock.wall_ms()
         for step in steps:
             if step.state is not StepState.WAITING:
@@ -164,22 +164,11 @@ class StepFile:
             if step.kind is StepKind.WORKFLOW and step.state is StepState.WAITING:
                 await self._start(step)
 
-    def _check_size(self, steps: list[Step]) -> None:
-        total = self._size
-        for step in steps:
-            size = len(step.result_json)
-            total += size
-            if size > MAX_STEP_BYTES:
-                raise StepTooLarge(f"step {step.key} has {size} bytes; the limit is {MAX_STEP_BYTES} per step")
-        if total > MAX_STEP_BYTES_PER_TASK:
-            raise StepTooLarge(
-                f"the steps of this task have {total} bytes; the limit is {MAX_STEP_BYTES_PER_TASK} per task"
-            )
-        if len(self._steps) + len(steps) > MAX_STEPS_PER_TASK:
-            raise StepTooLarge(f"this task has more than {MAX_STEPS_PER_TASK} steps")
-
     async def suspend(self, steps: list[Step]) -> tuple[list[Step], int]:
-        """Append the waits to the file. Return no steps for the report, and the seconds until the next delivery."""
+        """Append the waits to the file, so that the report has no steps.
+
+        Return an empty list, and the seconds until the next delivery.
+        """
         if steps:
             await self.record(steps)
         now_ms = self._clock.wall_ms()
@@ -310,7 +299,10 @@ def _read_line(line: bytes) -> Step | None:
 
 
 def remove_old_files(directory: Path, max_age_s: float, clock: Clock) -> None:
-    """Remove the files of tasks that have not been executed for `max_age_s` after their last wait."""
+    """Remove files that are older than `max_age_s`.
+
+    The age of a file counts from its last write. If its task is suspended, the age counts from the next delivery.
+    """
     oldest_s = clock.wall_ms() / 1000 - max_age_s
     with contextlib.suppress(OSError):
         for path in directory.glob(f"*{SUFFIX}"):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from msgspec.json import encode
-
 from conductor.client.automator.delivery import NOT_SENT
 from conductor.client.automator.running_task import LOST, Stop
 from conductor.client.context.task_context import TaskCancelled
@@ -19,7 +17,7 @@ from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.common.backoff import Backoff
 from conductor.durable.errors import DurableError, StepTooLarge
-from conductor.protocol.steps import MAX_STEP_BYTES_PER_TASK, MAX_STEPS_PER_TASK, Step, StepKey, StepState
+from conductor.protocol.steps import Step, StepKey, find_exceeded_limit
 from conductor.protocol.wire import Verdict
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ class StepRecorder:
     async def load(self) -> list[Step]:
         """Return the steps from the answer to the poll. If they were too large for it, read them separately."""
         steps = await self._read_steps()
-        self._count, self._bytes = len(steps), sum(map(_size, steps))
+        self._count, self._bytes = len(steps), sum(step.size for step in steps)
         return steps
 
     async def _read_steps(self) -> list[Step]:
@@ -113,14 +111,11 @@ class StepRecorder:
 
     def _check_size(self, steps: list[Step]) -> None:
         """Raise `StepTooLarge` for steps that the coordinator would reject, so that the attempt fails with a reason."""
-        count, size = self._count + len(steps), self._bytes + sum(map(_size, steps))
-        if count > MAX_STEPS_PER_TASK:
-            raise StepTooLarge(f"this task has more than {MAX_STEPS_PER_TASK} steps")
-        if size > MAX_STEP_BYTES_PER_TASK:
-            raise StepTooLarge(
-                f"the steps of this task have {size} bytes; the limit is {MAX_STEP_BYTES_PER_TASK} per task"
-            )
-        self._count, self._bytes = count, size
+        problem = find_exceeded_limit(steps, self._count, self._bytes)
+        if problem is not None:
+            raise StepTooLarge(problem)
+        self._count += len(steps)
+        self._bytes += sum(step.size for step in steps)
 
     def forget(self, keys: list[StepKey]) -> None:
         """Do nothing, because the report names the failed steps to the coordinator."""
@@ -156,10 +151,3 @@ class StepRecorder:
         level = logging.WARNING if backoff.count == 1 else logging.DEBUG  # one warning per outage
         logger.log(level, "Durable steps are not recorded yet, sending them again: %s %s", problem, self._running.label)
         await self._clock.sleep(delay_s)
-
-
-def _size(step: Step) -> int:
-    """Return the size of a step in bytes, computed as the coordinator does."""
-    error = 0 if step.error is None else len(encode(step.error))
-    result = 0 if step.state is StepState.WAITING else len(step.result_json)
-    return len(step.name) + len(step.fingerprint) + result + error

@@ -149,7 +149,8 @@ class Store:
         """Run `fn` in the next transaction. Return its value after the commit.
 
         Args:
-            fn: Reads and changes rows. The writer may run it twice, so it must have no other effects.
+            fn: Reads and changes rows. The writer may run it twice, so that other effects, such as a log line, may
+                happen twice.
             work: Estimated cost in workflow steps. 0 marks a latency-sensitive job such as a poll, which is committed
                 before costly jobs instead of together with them.
         """

@@ -38,13 +38,12 @@ from conductor.protocol.steps import (
     CANCELLED_PREFIX,
     MAX_DELIVERED_STEP_BYTES,
     MAX_STEP_BYTES,
-    MAX_STEP_BYTES_PER_TASK,
-    MAX_STEPS_PER_TASK,
     STEP_PAGE_BYTES,
     Step,
     StepError,
     StepKind,
     StepState,
+    find_exceeded_limit,
     raw_bytes,
 )
 from conductor.protocol.wire import STEPS, STEPS_OMITTED, Verdict
@@ -74,8 +73,9 @@ def record(tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -
         return ()
     for step in new:
         _check_step(step)
-    sizes = [_size(step) for step in new]
-    _check_size(row, new, sizes)
+    problem = find_exceeded_limit(new, row.step_count, row.step_bytes)
+    if problem is not None:
+        raise ApiError(413, problem, verdict=Verdict.REJECTED)
     line = row.step_line or row.pk
     for step in new:
         has_ended = step.state != StepState.WAITING
@@ -93,7 +93,7 @@ def record(tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -
             ended_ms=tx.now_ms if has_ended else None,
             due_at_ms=None if has_ended or step.wait_ms is None else tx.now_ms + step.wait_ms,
         )
-    grown_by = sum(sizes) - sum(_return_message(tx, row, line, step) for step in new)
+    grown_by = sum(step.size for step in new) - sum(_return_message(tx, row, line, step) for step in new)
     workflow.update_task(
         tx, task, step_line=line, step_count=row.step_count + len(new), step_bytes=row.step_bytes + grown_by
     )
@@ -173,31 +173,6 @@ def _is_same(step: Step, known: StepRow) -> bool:
         return True  # the recorded step may have ended in the meantime
     result = step.result_json if step.error is None else _encode(step.error)
     return step.state == known.state and (result or _NULL) == known.result
-
-
-def _size(step: Step) -> int:
-    """Return the bytes that a step takes in the database.
-
-    `result_json` of a waiting step is the input of the workflow to start, which is stored with that workflow.
-    """
-    error = 0 if step.error is None else len(_encode(step.error))
-    result = 0 if step.state is StepState.WAITING else len(step.result_json)
-    return len(step.name) + len(step.fingerprint) + result + error
-
-
-def _check_size(row: TaskRow, steps: Sequence[Step], sizes: Sequence[int]) -> None:
-    problem = None
-    for step in steps:
-        size = max(_size(step), len(step.result_json))
-        if size > MAX_STEP_BYTES:
-            problem = f"step {step.key} has {size} bytes; the limit is {MAX_STEP_BYTES} per step"
-    if row.step_bytes + sum(sizes) > MAX_STEP_BYTES_PER_TASK:
-        total = row.step_bytes + sum(sizes)
-        problem = f"the steps of this task have {total} bytes; the limit is {MAX_STEP_BYTES_PER_TASK} per task"
-    if row.step_count + len(steps) > MAX_STEPS_PER_TASK:
-        problem = f"this task has more than {MAX_STEPS_PER_TASK} steps"
-    if problem is not None:
-        raise ApiError(413, problem, verdict=Verdict.REJECTED)
 
 
 def forget(tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> tuple[NewWait, ...]:

@@ -151,7 +151,7 @@ class TestRecording:
             after = page["next"]
         assert sum(pages, []) == [f"a{number}" for number in range(10)]
         assert 1 < len(pages) < 10
-        monkeypatch.setattr("conductor.coordinator.tasks.task_steps.MAX_STEPS_PER_TASK", 11)
+        monkeypatch.setattr("conductor.protocol.steps.MAX_STEPS_PER_TASK", 11)
         assert send(harness, retry, step("eleven")).status == 200
         assert "more than 11 steps" in str(send(harness, retry, step("twelve")).message)
         assert MAX_STEPS_PER_TASK == 10_000
