@@ -41,12 +41,12 @@ _response = TypeAdapter(ModelResponse)
 
 
 class _Attempt:
-    """What the tools of one attempt of a task share."""
+    """State of one attempt of a task, which the model and its tools share."""
 
     def __init__(self) -> None:
         #: Tool calls run one after the other.
         self.lock = asyncio.Lock()
-        #: The names of tools that run outside a step, as the model said that was asked last.
+        #: The names of tools that run outside a step. Each model request updates the tools that it offers.
         self.waiting_tools: set[str] = set()
 
 

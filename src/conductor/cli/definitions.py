@@ -247,7 +247,7 @@ def _read_json(name: str) -> list[dict[str, Any]]:
     definitions = found if isinstance(found, list) else [found]
     for one in definitions:
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
-            raise UserError(f"{name} must be a workflow definition, an object with a name, or a list of them")
+            raise UserError(f"{name} must contain a workflow definition (an object with a name), or a list of them")
     return definitions
 
 

@@ -35,7 +35,10 @@ async def report_ends(server: Configuration) -> None:
 
 
 def describe_end(event: TailEvent, started_ms: int, url: str) -> str:
-    """Return the line for the end of a workflow. A failure has its reason and its address in the web UI."""
+    """Return the line that reports the end of a workflow.
+
+    If the workflow did not complete, the line contains the reason and the URL of the workflow in the web UI.
+    """
     name = f"{event.workflow} {event.correlation_id or event.short_id}"
     status = event.what.removeprefix("workflow ")
     line = f"{name} {status} in {format_duration(event.at_ms - started_ms)}"

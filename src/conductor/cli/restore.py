@@ -59,7 +59,7 @@ def restore(
 
     given, source = source, source or os.environ.get("CONDUCTOR_REPLICATE")
     if not source:
-        raise UserError("name a copy or the URL of a replica, or set CONDUCTOR_REPLICATE")
+        raise UserError("a restore needs a source: pass a copy or the URL of a replica, or set CONDUCTOR_REPLICATE")
     target = database or default_database()
     at_ms = None if timestamp is None else parse_time(timestamp, "--timestamp")
     try:

@@ -19,7 +19,11 @@ MAX_REASON_CHARS = 120
 
 
 class PollListener(TaskRunnerEventsListener):
-    """Writes into a named pipe, from the worker's process: first answered polls, failed polls and recoveries."""
+    """Writes the polls of a worker process into a named pipe, which the command reads.
+
+    A line is written for the first answered poll of each task type, for each failed poll, and for the first answered
+    poll after a failure.
+    """
 
     def __init__(self, pipe: str) -> None:
         self._pipe = pipe

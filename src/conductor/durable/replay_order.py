@@ -3,6 +3,9 @@
 A replay returns recorded steps in the order in which they had ended, and new steps begin afterwards. So the branches
 of a program meet in the same order as before: for example, the recorded failure of one branch cancels another branch
 at the same step.
+
+A program has settled when no branch has begun or ended an operation for `SETTLE_ROUNDS` rounds of the event loop. The
+replay then assumes that all branches wait.
 """
 
 from __future__ import annotations

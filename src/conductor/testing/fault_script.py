@@ -73,7 +73,10 @@ class CloseAfter:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Answer a report or heartbeat with this verdict, as the coordinator would. Process it only with COMMITTED."""
+    """Answer a report or heartbeat with this verdict, as the coordinator would.
+
+    The stub processes the request only if the verdict is COMMITTED.
+    """
 
     verdict: Verdict
 

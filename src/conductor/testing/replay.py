@@ -76,7 +76,10 @@ class MemorySteps:
             self.steps.setdefault((step.name, step.number), step)
 
     async def suspend(self, steps: list[Step]) -> tuple[list[Step], int]:
-        """Record the waits of a suspended function. Return no steps for the report, and no delay."""
+        """Record the waits of a suspended function, so that the report has no steps.
+
+        Return an empty list, and a delay of 0 seconds.
+        """
         await self.record(steps)
         return [], 0
 

@@ -237,7 +237,7 @@ def test_exported_json_is_registered_as_it_is_written(
     [
         (None, "cannot read wrong.json: No such file or directory"),
         ("{", "wrong.json is not JSON"),
-        ("[1]", "wrong.json must be a workflow definition, an object with a name, or a list of them"),
+        ("[1]", "wrong.json must contain a workflow definition (an object with a name), or a list of them"),
     ],
 )
 def test_a_wrong_json_file_is_one_line(

@@ -28,7 +28,7 @@ def test_the_command_says_what_was_lost(cli: Any, place: Path) -> None:
 def test_a_restore_needs_a_source(cli: Any) -> None:
     ran = cli("restore", "--database", "a.db")
     assert ran.status == 2
-    assert "name a copy or the URL of a replica" in ran.err
+    assert "pass a copy or the URL of a replica" in ran.err
     assert "the scheme 'ftp' is unknown" in cli("restore", "ftp://host/x", "--database", "a.db").err
 
 

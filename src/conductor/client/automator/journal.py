@@ -347,7 +347,10 @@ class Journal:
         return report.report_id in self._contents.reports
 
     def remove(self, report: PendingReport) -> None:
-        """Remove a report that has its verdict, or the task that the report requeues."""
+        """Remove a report from the journal.
+
+        If the journal has only the task, as for a report that requeues the task, remove the task.
+        """
         self.flush()
         if self._contents.reports.pop(report.report_id, None) is None:
             self.remove_task(report.task_id, report.poll_count)

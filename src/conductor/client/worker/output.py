@@ -230,7 +230,7 @@ def _pydantic_dump(value: Any) -> object:
     serializer = type(value).__pydantic_serializer__
     try:
         return serializer.to_python(value, mode="json", by_alias=True)
-    except ValueError:  # a field cannot be serialized; `to_plain` finds its place
+    except ValueError:  # a field cannot be serialized; `to_plain` raises an error with the path of the field
         return serializer.to_python(value, mode="python", by_alias=True)
 
 

@@ -149,7 +149,10 @@ class Reference(NoValue, str):
 
 
 def _is_expression(value: object) -> bool:
-    """Return whether a value may be the text of an expression. All other values differ from every reference."""
+    """Return whether a value looks like an expression.
+
+    No other value can equal a reference, so comparing a reference with another value in a workflow block is an error.
+    """
     return isinstance(value, str) and str.startswith(value, "${")
 
 

@@ -40,7 +40,7 @@ class Tokens:
         self._verified: dict[str, tuple[Identity, int]] = {}
 
     def bind_configured_secret(self, secret: str) -> None:
-        """Make the secret from the environment variables a part of the key that signs its tokens."""
+        """Derive `_configured_key` from the secret in the environment variables."""
         self._configured_key = _derive(self._signing_key, b"configured", secret)
 
     def forget_verified(self) -> None:

@@ -57,7 +57,10 @@ def open_tasks(tx: Tx, workflow: int) -> list[TaskRow]:
 
 
 def remove_task(tx: Tx, task: int) -> None:
-    """Remove an attempt, its payload and its logs. If it recorded the first durable step, remove the steps, too."""
+    """Remove an attempt, its payload and its logs.
+
+    The durable steps of all attempts are stored under the attempt that recorded the first one, and are removed with it.
+    """
     tx.run(REMOVE_STEPS, task)
     _remove_task_rows(tx, task)
 

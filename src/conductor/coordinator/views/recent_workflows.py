@@ -46,7 +46,7 @@ class PageFilter(NamedTuple):
     #: The id of a workflow. Only workflows that started before it are listed.
     before: str | None = None
     size: int = 50
-    #: Whether to count the workflows that match on all pages.
+    #: Whether to count all workflows that match, not only those on this page.
     with_total: bool = False
 
 

@@ -126,7 +126,7 @@ def describe_sub_workflow_failure(title: str, reason: str | None) -> str:
 def after_sub_workflow(
     task: TaskState, *, title: str, status: WorkflowStatus, output: Mapping[str, Any], reason: str | None, now_ms: int
 ) -> TaskState:
-    """Return a SUB_WORKFLOW task after its workflow has ended.
+    """Return the new state of a SUB_WORKFLOW task whose workflow has ended.
 
     Args:
         task: The task.

@@ -207,7 +207,7 @@ async def read_many(request: ApiRequest) -> Answer:
 
 
 async def rerun(request: ApiRequest) -> Answer:
-    """POST /workflow/{id}/rerun: rerun a workflow from a task, also of a sub-workflow, or from its start."""
+    """POST /workflow/{id}/rerun: rerun a workflow from its start, or from a task of the workflow or a sub-workflow."""
     rerun_request, workflow_id = request.json(Rerun), request.params["id"]
     check_data(request, rerun_request.task_input)
     executions = request.workflows.executions
