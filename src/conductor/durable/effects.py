@@ -1,7 +1,8 @@
 """The effects of an operation, and the two functions that execute them.
 
-The operations of a run are generators of effects (`Call`, `Do`). `drive` executes the effects on the event loop, and
-`drive_sync` on the thread of a `def`, so that no rule exists twice.
+The operations `step`, `wait` and `version` are generators of effects (`Call`, `Do`). `drive` executes the effects of an
+`async def` on the event loop, and `drive_sync` those of a `def` on its thread. Both therefore share the code of the
+operations.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Schedules of one workflow under short names.
+"""Schedules of one workflow, with names that are unique only within that workflow.
 
-`SchedulerClient.reconcile` takes a `Schedule`, `SchedulerClient.run_now` a `ScheduleInfo`.
+`SchedulerClient.reconcile` stores `Schedule` objects. `SchedulerClient.run_now` takes a `ScheduleInfo`, which describes
+a stored schedule.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class Engine:
                 if running.context.durable is not None and running.has_completed():
                     running.context.durable.remove()
         except Exception:
-            logger.exception("A task of '%s' could not be executed and reported", self.name)
+            logger.exception("Executing or reporting a task of '%s' failed unexpectedly", self.name)
         finally:
             self._leases.release(running)
             running.context.open_steps = None  # breaks a reference cycle

@@ -238,7 +238,7 @@ class Poller:
             granted += grants
             if rejected:
                 logger.warning(
-                    "Answers to reports of '%s' tasks contain next tasks that are not executed: %s",
+                    "Reports of '%s' tasks were answered with next tasks that are not executed: %s",
                     self._task_type,
                     rejected,
                 )

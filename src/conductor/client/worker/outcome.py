@@ -108,7 +108,7 @@ def make_suspended_outcome(context: TaskContext, steps: list[Step], callback_aft
 
 
 def format_reason(error: BaseException) -> str:
-    """Return `reason_for_incompletion`: the type and message of an error; only the message if it is terminal."""
+    """Return `reason_for_incompletion`: the message of an error, after its type if the task may be retried."""
     name = type(error).__name__
     try:
         message = escape_surrogates(str(error))

@@ -136,7 +136,7 @@ class WithStatement(AbstractContextManager[T]):
 
 
 def with_statement(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
-    """Make a `with` statement of a generator function, as `contextlib.contextmanager` does."""
+    """Make a generator function a context manager, as `contextmanager` does, but with a clear error in a `for`."""
     make = contextmanager(function)
 
     @wraps(function)
