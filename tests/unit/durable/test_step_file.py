@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from conductor import durable
 from conductor.client.automator import session
+from conductor.client.automator.step_file import StepFile
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
@@ -134,6 +136,29 @@ def test_a_retry_after_a_terminal_error_continues_after_the_recorded_steps(condu
     run(conductor_stub, program, 2)
     assert [result["status"] for result in conductor_stub.results] == ["FAILED_WITH_TERMINAL_ERROR", "COMPLETED"]
     assert calls == [1]
+
+
+def test_a_failure_is_reported_although_the_disk_is_full(
+    conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rewrite(_self: StepFile, _lines: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def refuse() -> None:
+        raise ValueError("refused")
+
+    async def program() -> None:
+        try:
+            await durable.step(refuse)
+        except ValueError:
+            await durable.step(len, "a", name="second")  # records the failure of the first step
+            raise
+
+    monkeypatch.setattr(StepFile, "_rewrite", rewrite)
+    conductor_stub.add_task("program", {})
+    run(conductor_stub, program, 1)
+    (result,) = conductor_stub.results
+    assert (result["status"], result["reasonForIncompletion"]) == ("FAILED", "ValueError: refused")
 
 
 def test_a_call_of_an_unknown_workflow_fails_as_on_a_coordinator(

@@ -179,12 +179,25 @@ class StepFile:
         return [], callback_s
 
     def forget(self, keys: list[StepKey]) -> None:
-        """Rewrite the file without failed steps that the next attempt runs again."""
+        """Rewrite the file without failed steps that the next attempt runs again.
+
+        If the disk is full, the steps stay in the file, so that the failure of the attempt is still reported.
+        """
         known = [key for key in keys if key in self._steps]
         for key in known:
             del self._steps[key]
-        if known:
+        if not known:
+            return
+        try:
             self._rewrite(map(_make_line, self._steps.values()))
+        except OSError as error:
+            logger.warning(
+                "Failed steps stay in a steps file, so the next attempt raises their errors again: "
+                'path=%s error="%s" %s',
+                self._path,
+                error,
+                self._running.label,
+            )
 
     def remove(self) -> None:
         """Remove the file of a task that has ended."""
