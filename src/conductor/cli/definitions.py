@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from conductor.cli.console import print_json, print_line, print_table, silence_logger
+from conductor.cli.discovery import add_import_path, import_modules
 from conductor.cli.stored_warnings import print_definition_warnings
 from conductor.cli.support import (
     AsJson,
@@ -41,7 +41,7 @@ Modules = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE_OR_MODULE",
-        help="Python files or modules with module-level workflows, or JSON files.",
+        help="Python files, modules or packages with module-level workflows, or JSON files.",
         show_default=False,
     ),
 ]
@@ -133,7 +133,7 @@ def register(
                 raise UserError(error) from None
             if not as_json:
                 schedule = schedules.get(definition.name)
-                when = "" if schedule is None else f", starts at {schedule.cron_expression}"
+                when = "" if schedule is None else f", starts at {schedule.cron_expression} {schedule.zone_id}"
                 print_line(f"{_title(definition)}: registered{when}")
     for task_type in _register_task_definitions(workers, url, overwrite=overwrite):
         if not as_json:
@@ -221,10 +221,16 @@ def find_schedules(modules: list[str]) -> dict[str, SaveScheduleRequest]:
 
 
 def _list_values(name: str) -> list[Any]:
-    """Return the definitions of a JSON file, or the module-level values of a Python file or module."""
+    """Return the definitions of a JSON file, or the module-level values of a Python file, module or package.
+
+    The values of a package include those of its submodules.
+    """
     if _is_json(name):
         return [WorkflowDef.from_dict(one) for one in _read_json(name)]
-    return list(vars(_import_module(name)).values())
+    module = _import_module(name)
+    if not hasattr(module, "__path__"):
+        return list(vars(module).values())
+    return [value for one in import_modules([module.__name__]) for value in vars(one).values()]
 
 
 def _is_json(name: str) -> bool:
@@ -252,12 +258,11 @@ def _read_json(name: str) -> list[dict[str, Any]]:
 
 
 def _import_module(name: str) -> ModuleType:
-    file = Path(name)
-    is_file = name.endswith(".py") and file.is_file()
-    home = file.resolve().parent if is_file else Path.cwd()
-    if str(home) not in sys.path:
-        sys.path.insert(0, str(home))
-    module = file.stem if is_file else name
+    add_import_path(Path.cwd())
+    file, module = Path(name), name
+    if name.endswith(".py") and file.is_file():
+        home, module = _find_module_name(file.resolve())
+        add_import_path(home)
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -266,6 +271,16 @@ def _import_module(name: str) -> ModuleType:
         raise UserError(f"cannot import {name}: {error}") from None
     except Exception as error:  # the user's code may raise anything
         raise UserError(f"cannot import {name}: {type(error).__name__}: {error}") from None
+
+
+def _find_module_name(file: Path) -> tuple[Path, str]:
+    """Return the directory to import a file from, and the module name with the packages that contain the file."""
+    home = file.parent
+    parts = [] if file.stem == "__init__" else [file.stem]
+    while (home / "__init__.py").is_file() and home.name.isidentifier():
+        parts.insert(0, home.name)
+        home = home.parent
+    return home, ".".join(parts) or file.stem
 
 
 def _read_registered(metadata: MetadataClient, definition: WorkflowDef) -> WorkflowDef | None:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from conductor.cli import BAD_INPUT
 from conductor.cli.breakpoints import serialize_breakpoints
 from conductor.cli.console import print_line, silence_logger
-from conductor.cli.discovery import find_workers, resolve_module
+from conductor.cli.discovery import find_workers, is_inside, resolve_module
 from conductor.cli.run import leave_out_start_lines, polled_task_types
 from conductor.cli.support import DEFAULT_SERVER, UserError, to_one_line
 from conductor.cli.worker_readiness import announce_when_ready
@@ -116,15 +116,11 @@ async def _work(
 def find_workflows(modules: Sequence[str]) -> list[AnyWorkflow]:
     """Return the module-level workflows of these modules and of their submodules, each once."""
     found: dict[tuple[str, int], AnyWorkflow] = {}
-    for module in [one for name, one in sys.modules.items() if _is_inside(name, modules)]:
+    for module in [one for name, one in sys.modules.items() if is_inside(name, modules)]:
         for value in vars(module).values():
             if isinstance(value, ConductorWorkflow | WorkflowDef):
                 found[value.name, value.version or 1] = value
     return list(found.values())
-
-
-def _is_inside(name: str, modules: Sequence[str]) -> bool:
-    return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
 async def _register(workflows: Sequence[AnyWorkflow], configuration: Configuration) -> None:

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -34,15 +35,7 @@ Modules = Annotated[
 def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> list[Worker]:
     """Import the modules, from the current directory first, and return all decorated workers."""
     add_import_path(Path.cwd())
-    names = [resolve_module(module) for module in modules]
-    loader = WorkerLoader()
-    with silence_logger("conductor.client.worker.worker_loader"):
-        loader.scan_packages(names)
-    if loader.failures:
-        if show_traceback:
-            for failure in loader.failures:
-                traceback.print_exception(failure.cause)
-        raise UserError("cannot import " + "; ".join(_describe_each(loader.failures)))
+    import_modules([resolve_module(module) for module in modules], show_traceback=show_traceback)
     found = registry.list_workers()
     contests = registry.describe_duplicates()
     if contests and resolve_worker_config("").strict_registry:
@@ -52,6 +45,28 @@ def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> lis
     if not found:
         raise UserError(f"there are no workers in {', '.join(modules)}: decorate functions with @worker_task")
     return found
+
+
+def import_modules(names: Sequence[str], *, show_traceback: bool = False) -> list[ModuleType]:
+    """Import modules, and the submodules of packages. Return all of them.
+
+    Raises:
+        UserError: A module cannot be imported.
+    """
+    loader = WorkerLoader()
+    with silence_logger("conductor.client.worker.worker_loader"):
+        loader.scan_packages(names)
+    if loader.failures:
+        if show_traceback:
+            for failure in loader.failures:
+                traceback.print_exception(failure.cause)
+        raise UserError("cannot import " + "; ".join(_describe_each(loader.failures)))
+    return [module for name, module in list(sys.modules.items()) if is_inside(name, names)]
+
+
+def is_inside(name: str, modules: Sequence[str]) -> bool:
+    """Return whether a module name is one of `modules`, or names a submodule of one of them."""
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
 def add_import_path(directory: Path) -> None:

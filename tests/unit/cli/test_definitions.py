@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -36,6 +38,36 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     file = tmp_path / f"{name}.py"
     file.write_text(CODE.format(name=name, description="Sends a parcel"))
     return file
+
+
+SUBMODULE = """
+from conductor.client.workflow import workflow
+from {package}.workers import pack
+
+with workflow("{name}") as {name}:
+    pack(sku="x")
+"""
+PACKED = """
+from conductor import worker_task
+
+@worker_task("packed_in_{package}")
+def pack(sku: str) -> str: ...
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """A package in the current directory, whose submodules have workflows. No other test has a package of its name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    name = re.sub(r"\W+", "_", request.node.name)
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "workers.py").write_text(PACKED.format(package=name))
+    for workflow in ("late", "soon"):
+        (folder / f"{workflow}.py").write_text(SUBMODULE.format(package=name, name=workflow))
+    return name
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +203,23 @@ def test_a_wrong_definition_is_one_line(module: Path, capsys: pytest.CaptureFixt
     module.write_text("x = 1\n")
     assert run_command(["workflow", "export", module.stem]) == 2
     assert "has no module-level workflow" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["{}", "{}/__init__.py"])
+def test_a_package_stands_for_its_submodules(name: str, package: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["workflow", "export", name.format(package), "--output", "out"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["out/late.json", "out/soon.json"]
+
+
+def test_a_file_of_a_package_imports_the_package(package: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["workflow", "export", f"{package}/soon.py", "--output", "out"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["out/soon.json"]
+
+
+def test_a_submodule_that_fails_is_named(package: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(package, "broken.py").write_text("1 / 0\n")
+    assert run_command(["workflow", "export", package]) == 2
+    assert f"cannot import {package}.broken: ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_a_file_that_fails_is_named(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
