@@ -350,8 +350,10 @@ def _select_workers_and_mocks(
             f"{sorted(names)}. If the workflow starts another workflow by name, pass workflows=[...]"
         )
     mocked = {name for ref, name in task_types.items() if ref in mocks or name in mocks}
-    if has_dynamic_tasks:  # the definition does not name the task types that it starts
+    if has_dynamic_tasks:  # the definition does not name all task types and steps that it starts
         mocked |= {name for name in mocks if name not in task_types}
+        if unknown:  # perhaps reference names of such steps, such as a step inside `each`
+            mocked |= known.keys()
     for task_type in mocked:
         is_all_mocked = task_type in mocks or all(ref in mocks for ref, name in task_types.items() if name == task_type)
         if task_type in known or is_all_mocked:  # otherwise `select_workers` reports the missing worker

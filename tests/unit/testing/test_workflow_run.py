@@ -15,6 +15,8 @@ from conductor.client.workflow import (
     ConductorWorkflow,
     WorkflowError,
     add,
+    collect,
+    each,
     loop,
     step,
     sub_workflow,
@@ -166,6 +168,16 @@ def test_dynamic_forks_run_with_workers_and_with_mocks_u1_3(run_workflow: Any) -
     assert run_workflow(packing(), lines).output == {"all": ["to a", "to b"]}
     mocks = {"label": lambda given: {"result": given["address"] * 2}}
     assert run_workflow(packing(), lines, mocks=mocks).output == {"all": ["aa", "bb"]}
+
+
+def test_steps_inside_each_are_mocked_by_their_names(run_workflow: Any) -> None:
+    with workflow("w", inputs={"to": list[str]}) as w:
+        with each(w.input("to")) as to:
+            sent = label(to, task_ref_name="sent")
+        w.returns(all=collect(sent))
+    given = {"to": ["a", "b"]}
+    assert run_workflow(w, given, mocks={"sent": "mocked"}).output == {"all": ["mocked", "mocked"]}
+    assert run_workflow(w, given, mocks={"sent_1": "mocked"}).output == {"all": ["to a", "mocked"]}
 
 
 def test_dynamic_tasks_and_registered_sub_workflows_run_and_are_mocked_u1_3(run_workflow: Any) -> None:
