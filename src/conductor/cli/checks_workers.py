@@ -49,27 +49,31 @@ async def check_workers(modules: Sequence[str], configuration: Configuration) ->
         for line in list_unknown_variables(workers)
         if ABOUT_WORKER_VARIABLE.match(line)
     ]
+    undefined: list[str] = []
     async with open_client(configuration) as api:
         for worker, config in pairs:
             try:
-                found += [finding async for finding in _compare(worker, config, api)]
+                found += [finding async for finding in _compare(worker, config, api, undefined)]
             except ConductorError as error:
                 problem = (
                     f"{worker.get_task_definition_name()} cannot be compared with the server: {describe_error(error)}"
                 )
                 return [*found, warning("definitions-not-shown", problem, "Correct the faults of the server first.")]
-    return found
+    return found + no_definitions(undefined)
 
 
-async def _compare(worker: Worker, config: ResolvedConfig, api: AsyncApiClient) -> AsyncIterator[Finding]:
+async def _compare(
+    worker: Worker, config: ResolvedConfig, api: AsyncApiClient, undefined: list[str]
+) -> AsyncIterator[Finding]:
+    """Yield the findings about a worker. If its task has no definition, append the task type to `undefined`."""
     name = worker.get_task_definition_name()
     for finding in await domain_without_tasks(name, config.domain or "", api):
         yield finding
     try:
         definition = await AsyncMetadataClient(api).get_task_def(name)
     except NotFoundException:
-        for finding in no_definition(name, config):
-            yield finding
+        if not config.register_task_def:
+            undefined.append(name)
         return
     for finding in short_response_timeout(name, definition):
         yield finding
@@ -94,14 +98,19 @@ async def domain_without_tasks(name: str, domain: str, api: AsyncApiClient) -> l
     ]
 
 
-def no_definition(name: str, config: ResolvedConfig) -> Iterator[Finding]:
-    """Check for a task without a definition, which gets the server's default retries and timeouts."""
-    if not config.register_task_def:
-        yield warning(
+def no_definitions(names: Sequence[str]) -> list[Finding]:
+    """Return a warning about the tasks without a definition, which get the server's default retries and timeouts."""
+    if not names:
+        return []
+    return [
+        warning(
             "definition-missing",
-            f"the server has no definition of task {name}: it gets the server's default retries and timeouts",
-            "Set its retries in the decorator, such as @worker_task(..., retries=3), or pass register_task_def=True.",
+            f"the server has no definition of {', '.join(names)}: "
+            f"{'this task gets' if len(names) == 1 else 'these tasks get'} the server's default retries and timeouts",
+            "To change them, set retries in the decorator, such as @worker_task(..., retries=3), "
+            "or pass register_task_def=True.",
         )
+    ]
 
 
 def short_response_timeout(name: str, definition: TaskDef) -> Iterator[Finding]:

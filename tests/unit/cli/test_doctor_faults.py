@@ -313,6 +313,15 @@ def test_workers_that_the_server_knows_otherwise(faults: Any, shop: Path, coordi
     assert "CONDUCTOR_WORKER_PACKED_DOMAIN" in found["worker-domain"]["remedy"]
 
 
+def test_tasks_without_a_definition_share_one_warning(cli: Any, shop: Path, coordinator: Coordinator) -> None:
+    (shop / "doctors_second.py").write_text(WORKERS.replace("packed", "sealed"))
+    found = json.loads(cli("doctor", "doctors_shop", "doctors_second", "--url", coordinator.url, "--json").out)
+    (missing,) = [one["what"] for one in found if one["fault"] == "definition-missing"]
+    assert missing == (
+        "the server has no definition of packed, sealed: these tasks get the server's default retries and timeouts"
+    )
+
+
 def test_two_workers_for_one_task(faults: Any, shop: Path, conductor_stub: ConductorStub) -> None:
     (shop / "doctors_twin.py").write_text(WORKERS)
     found = faults("doctors_shop", "doctors_twin", "--url", conductor_stub.url)
