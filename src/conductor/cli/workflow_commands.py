@@ -313,8 +313,10 @@ MAX_RESULT_CHARS = 80
 
 def _list_steps(task: TaskAttempt) -> list[Line]:
     """Return a heading, and one line per durable step: its name, its duration, and its result or what it waits for."""
+    plural = "" if task.step_count == 1 else "s"
     newest = f", the newest {len(task.steps):,}" if task.step_count > len(task.steps) else ""
-    lines = [Line("", "  ", Text(f"{escape(task.ref)}: {task.step_count:,} durable steps{newest}", style="bold"))]
+    heading = f"{escape(task.ref)}: {task.step_count:,} durable step{plural}{newest}"
+    lines = [Line("", "  ", Text(heading, style="bold"))]
     for step in task.steps:
         mark, style = sign({"DONE": "COMPLETED", "FAILED": "FAILED"}.get(step.state, "IN_PROGRESS"))
         name = step.name if step.number == 1 else f"{step.name}#{step.number}"

@@ -148,6 +148,8 @@ _COMPUTED_BY_SERVER = frozenset(
         "TERMINATE",
     ]
 )
+#: The task types that wait for an answer of a person or another program.
+_ANSWERED_FROM_OUTSIDE = frozenset(["HUMAN", "WAIT", "WAIT_FOR_WEBHOOK", "YIELD"])
 
 
 class TaskFacts(Struct, kw_only=True, frozen=True):
@@ -347,6 +349,8 @@ def _explain_ended_task(task: TaskFacts) -> _Reason:
         case "FAILED_WITH_TERMINAL_ERROR":
             if task.type in _COMPUTED_BY_SERVER:
                 remedy = START_AGAIN
+            elif task.type in _ANSWERED_FROM_OUTSIDE:
+                remedy = "Retry the workflow to wait for another answer, or correct the input of the step."
             else:
                 remedy = "The worker reported that a retry cannot help: correct the input or the worker, then retry."
             return _Reason("failed", f"failed for good, without retries{because}", remedy)

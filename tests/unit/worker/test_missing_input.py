@@ -116,8 +116,15 @@ def test_an_expression_without_a_value_is_named_u4_31() -> None:
     step = WorkflowTask(name="charge", input_parameters={"name": "${workflow.secrets.NAME}"})
     task = Task(task_id="t", task_def_name="charge", input_data={"name": None}, workflow_task=step)
     reason = Worker("charge", upper).execute(task).reason_for_incompletion or ""
-    assert "'name' became None, because ${workflow.secrets.NAME} has no value. Correct the expression, or" in reason
+    assert "'name' became None, because ${workflow.secrets.NAME} has no value. Set the secret, or give" in reason
     assert "was not given" not in reason
+
+
+def test_a_reference_without_a_value_is_named() -> None:
+    step = WorkflowTask(name="charge", input_parameters={"name": "${find.output.name}"})
+    task = Task(task_id="t", task_def_name="charge", input_data={"name": None}, workflow_task=step)
+    reason = Worker("charge", upper).execute(task).reason_for_incompletion or ""
+    assert "'name' became None, because ${find.output.name} has no value. Correct the expression, or" in reason
 
 
 def test_null_in_the_input_is_not_called_absent_u4_31() -> None:

@@ -351,6 +351,12 @@ def boolean_case(w: Any) -> None:
             notify(to="b")
 
 
+def workflow_in_step(w: ConductorWorkflow) -> None:
+    with workflow("child", inputs={"address": str}) as child:
+        notify(to=child.input("address"))
+    step(child, "deliver")(address="x")
+
+
 def wrong_sub_workflow_input(w: ConductorWorkflow) -> None:
     with workflow("child", inputs={"address": str}) as child:
         label(address=child.input("address"))
@@ -441,6 +447,10 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
     "a workflow inside of itself": (itself, "workflow 'w' cannot contain itself"),
     "a variable that is never set": (lambda w: notify(to=w.variable("x")), "the variable 'x', which is never set"),
     "a function that is no worker": (lambda w: step(not_a_worker)(1), "not_a_worker is not a worker: decorate it"),
+    "a workflow in step(...)": (
+        workflow_in_step,
+        r"'child' is a workflow: to add it as a step, call it, as in child\(task_ref_name='deliver', ...\)",
+    ),
     "an ending that is none": (lambda w: terminate("RUNNING", "x"), "a workflow can end as COMPLETED, FAILED, TERMIN"),
     "waiting for two things": (lambda w: wait(5, until="2027-01-01"), "'wait' waits either for a duration or until"),
     "waiting for less than nothing": (lambda w: wait(-1), "'wait' cannot wait for -1 seconds"),

@@ -256,7 +256,8 @@ def _describe_missing(missing: Sequence[str], task: Task) -> str:
         if name not in absent:
             text = expressions.get(name)
             if isinstance(text, str) and "${" in text:
-                sentences.append(f"'{name}' became None, because {text} has no value. Correct the expression")
+                remedy = "Set the secret" if "${workflow.secrets." in text else "Correct the expression"
+                sentences.append(f"'{name}' became None, because {text} has no value. {remedy}")
             else:
                 sentences.append(f"'{name}' is null in the input and became None. Pass a value")
     return ". ".join(sentences) + f", {_REMEDY}"

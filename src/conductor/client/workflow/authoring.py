@@ -146,6 +146,11 @@ def step(
     from conductor.client.worker import registry
 
     worker = registry.find_worker(function)
+    if isinstance(function, ConductorWorkflow):
+        raise WorkflowError(
+            f"{function.name!r} is a workflow: to add it as a step, call it, as in "
+            f"{function.name}(task_ref_name={task_ref_name or function.name!r}, ...)"
+        )
     if worker is None:
         name = getattr(function, "__name__", repr(function))
         raise WorkflowError(f"{name} is not a worker: decorate it with @worker_task(task_definition_name={name!r})")

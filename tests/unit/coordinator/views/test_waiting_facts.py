@@ -310,7 +310,18 @@ class TestEnds:
     def test_an_error_that_is_not_tried_again(self, harness: Harness) -> None:
         started = harness.start_one()
         harness.report(harness.poll_one(), "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="no such order")
-        assert why(harness, started).sentence == "work failed for good, without retries: no such order"
+        found = why(harness, started)
+        assert found.sentence == "work failed for good, without retries: no such order"
+        assert (found.remedy or "").startswith("The worker reported that a retry cannot help")
+
+    def test_an_answer_that_fails_a_step_blames_no_worker(self, harness: Harness) -> None:
+        harness.workflow_def("flow", {"name": "approval", "taskReferenceName": "approval", "type": "HUMAN"})
+        started = harness.start()
+        approval = a_task(harness, started, "approval")
+        harness.report(approval, "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="not this one")
+        found = why(harness, started)
+        assert found.sentence == "approval failed for good, without retries: not this one"
+        assert found.remedy == "Retry the workflow to wait for another answer, or correct the input of the step."
 
     def test_a_join_on_an_unknown_task_blames_no_worker(self, harness: Harness) -> None:
         harness.workflow_def(
