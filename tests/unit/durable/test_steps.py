@@ -19,18 +19,26 @@ from urllib.request import urlopen
 import pytest
 
 from conductor import durable
+from conductor.client.automator.polled_tasks import Grant
+from conductor.client.automator.running_task import RunningTask
 from conductor.client.automator.session import Session
+from conductor.client.automator.step_recorder import StepRecorder
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
+from conductor.client.context.task_context import TaskContext
+from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
+from conductor.client.worker.worker_config import resolve_worker_config
 from conductor.client.workflow import ConductorWorkflow
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.durable import DurableError, ReplayMismatch
 from conductor.durable import run as durable_run
 from conductor.durable import sync as blocking
+from conductor.protocol.steps import Step, StepKind, StepState
 from conductor.testing import ConductorStub
+from conductor.testing.fake_clock import FakeClock
 from conductor.testing.replay import MemorySteps, run_to_end
 
 RETRIES = TaskDef(retry_count=3, retry_delay_seconds=0)
@@ -723,6 +731,17 @@ def test_a_replayed_sleep_ends_on_time_although_another_branch_runs_a_step(run_w
 def register_child(conductor_clients: Any, name: str, task: str) -> None:
     child = ConductorWorkflow(None, name) >> SimpleTask(task, "t").input_parameter("n", "${workflow.input.n}")
     conductor_clients.get_metadata_client().register_workflow_def(child.to_workflow_def(), overwrite=True)
+
+
+def test_the_rest_of_a_sleep_begins_when_the_task_arrives_and_not_at_the_first_step() -> None:
+    clock = FakeClock()
+    task = Task(task_id="t", steps=[Step(name="sleep", kind=StepKind.SLEEP, state=StepState.WAITING, wait_ms=3000)])
+    config = resolve_worker_config("job", {"worker_id": "w"}, env={})
+    running = RunningTask(Grant(task, 0.0), TaskContext(task, "w", None), config, clock.monotonic())
+    recorder = StepRecorder(running, None, None, clock)  # type: ignore[arg-type]
+    clock.advance(2.0)  # the function works before its first durable operation
+    (sleep,) = asyncio.run(recorder.load())
+    assert sleep.wait_ms == 1000
 
 
 def test_a_program_waits_for_a_workflow_and_for_messages(run_workflow: Any, conductor_clients: Any) -> None:

@@ -73,6 +73,8 @@ class RunningTask:
         self.response_timeout_s = grant.response_timeout_s
         self.timeout_s = task_timeout_s(task.task_definition)
         self.progress = ProgressTracker(context, self.about)
+        #: When the task arrived, or when a prefetched task left the buffer.
+        self.arrived_at = now
         self._sends_heartbeats = bool(config.lease_extend_enabled or task.lease_id)
         self._on_stop = on_stop
 

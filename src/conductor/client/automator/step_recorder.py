@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from conductor.client.automator.delivery import NOT_SENT
 from conductor.client.automator.running_task import LOST, Stop
 from conductor.client.context.task_context import TaskCancelled
@@ -17,7 +19,7 @@ from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.common.backoff import Backoff
 from conductor.durable.errors import DurableError, StepTooLarge
-from conductor.protocol.steps import Step, StepKey, find_exceeded_limit
+from conductor.protocol.steps import Step, StepKey, StepKind, find_exceeded_limit
 from conductor.protocol.wire import Verdict
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ class StepRecorder:
     async def _read_steps(self) -> list[Step]:
         task = self._running.task
         if not task.steps_omitted:
-            return task.steps or []
+            elapsed_ms = int((self._clock.monotonic() - self._running.arrived_at) * 1000)
+            return [_shorten_sleep(step, elapsed_ms) for step in task.steps or []]
         steps: list[Step] = []
         after: int | None = 0
         backoff = self._make_backoff()
@@ -151,3 +154,10 @@ class StepRecorder:
         level = logging.WARNING if backoff.count == 1 else logging.DEBUG  # one warning per outage
         logger.log(level, "Durable steps are not recorded yet, sending them again: %s %s", problem, self._running.label)
         await self._clock.sleep(delay_s)
+
+
+def _shorten_sleep(step: Step, elapsed_ms: int) -> Step:
+    """Return a step with the time that a sleep still waits, if `wait_ms` was computed `elapsed_ms` ago."""
+    if step.kind is not StepKind.SLEEP or step.wait_ms is None:
+        return step
+    return structs.replace(step, wait_ms=max(0, step.wait_ms - elapsed_ms))
