@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -269,6 +270,8 @@ class WorkflowBench:
         self._client = WorkflowClient(self._configuration)
         #: The workers of each run, by workflow id.
         self._handlers: dict[str, TaskHandlerAsyncIO] = {}
+        #: The mocks whose names the definitions do not contain, and that no task has used so far.
+        self._unused_mocks: set[str] = set()
 
     def __call__(
         self,
@@ -299,7 +302,7 @@ class WorkflowBench:
         others = [one.to_dict() for one in list_definitions(workflow, workflows)]
         _replace_mocked_sub_workflows([body, *others], mocks or {})
         definition = WorkflowDef.from_dict(body)
-        selected = _select_workers_and_mocks(body, others, workers, mocks or {})
+        selected = _select_workers_and_mocks(body, others, workers, mocks or {}, self._unused_mocks)
         request = StartWorkflowRequest(
             name=definition.name,
             version=definition.version,
@@ -323,9 +326,15 @@ class WorkflowBench:
         return WorkflowRun(workflow_id, self._client, self._clock, served)
 
     def close(self) -> None:
-        """Stop the workers."""
+        """Stop the workers. Warn about mocks that replaced nothing, because their names may be misspelt."""
         self._stop_workers(list(self._handlers))
         self._client.close()
+        if self._unused_mocks:
+            warnings.warn(
+                f"mocks for {sorted(self._unused_mocks)} replaced no task: the workflow names no such step or task "
+                "type, and no task that it started at run time had this name; check the spelling",
+                stacklevel=2,
+            )
 
     def _stop_workers(self, workflow_ids: list[str]) -> None:
         for workflow_id in workflow_ids:
@@ -337,8 +346,12 @@ def _select_workers_and_mocks(
     others: list[JsonObject],
     workers: Iterable[AnyWorker] | None,
     mocks: Mapping[str, Mock],
+    unused: set[str],
 ) -> list[Any]:
-    """Return the workers that a definition and the workflows that it starts need, wrapped by the mocks."""
+    """Return the workers that a definition and the workflows that it starts need, wrapped by the mocks.
+
+    Names of mocks that only a task at run time can have are added to `unused`, and removed when a task uses the mock.
+    """
     known = workers_by_task_type(workers)
     task_types = _task_types_by_reference([*others, definition])  # `definition` has precedence
     has_dynamic_tasks = _has_dynamic_tasks([definition, *others])
@@ -354,11 +367,12 @@ def _select_workers_and_mocks(
         mocked |= {name for name in mocks if name not in task_types}
         if unknown:  # perhaps reference names of such steps, such as a step inside `each`
             mocked |= known.keys()
+            unused |= set(unknown)
     for task_type in mocked:
         is_all_mocked = task_type in mocks or all(ref in mocks for ref, name in task_types.items() if name == task_type)
         if task_type in known or is_all_mocked:  # otherwise `select_workers` reports the missing worker
             worker = known.get(task_type)
-            mock = _MockedWorker(worker, deepcopy(dict(mocks)))
+            mock = _MockedWorker(worker, deepcopy(dict(mocks)), unused)
             known[task_type] = Worker(
                 task_type,
                 mock,
@@ -408,9 +422,10 @@ def _task_types_by_reference(definition: object) -> dict[str, str]:
 class _MockedWorker:
     """A worker function that uses a mock where there is one, and otherwise calls the real worker."""
 
-    def __init__(self, worker: Any, mocks: dict[str, Mock]) -> None:
+    def __init__(self, worker: Any, mocks: dict[str, Mock], unused: set[str]) -> None:
         self._worker = worker
         self._mocks = mocks
+        self._unused = unused
 
     def __call__(self, task: Task) -> Any:
         ref = _LOOP_SUFFIX.sub("", task.reference_task_name or "")
@@ -418,6 +433,7 @@ class _MockedWorker:
         name = next((one for one in refs if one in self._mocks), task.task_def_name or "")
         if name not in self._mocks:
             return make_call(self._worker)(task)
+        self._unused.discard(name)
         mock = self._mocks[name]
         if isinstance(mock, list):
             mock = mock.pop(0) if len(mock) > 1 else mock[0]

@@ -28,6 +28,7 @@ from conductor.client.workflow.task.dynamic_fork_task import DynamicForkTask
 from conductor.client.workflow.task.dynamic_task import DynamicTask
 from conductor.client.workflow.task.join_task import JoinTask
 from conductor.client.workflow.task.simple_task import SimpleTask
+from conductor.testing.workflow_run import WorkflowBench
 from tests.unit.workflow.conftest import workers as workers
 from tests.unit.workflow.order_workers import charge, label, notify, quote
 
@@ -139,6 +140,14 @@ def test_a_mock_for_nothing_is_a_mistake(run_workflow: Any) -> None:
     w = ConductorWorkflow(None, "w") >> SimpleTask("a", "a")
     with pytest.raises(ValueError, match="mocks for .'b'., which are neither reference names nor task types"):
         run_workflow(w, workers=[Worker("a", dict)], mocks={"b": {}})
+
+
+def test_a_mock_for_nothing_in_a_workflow_with_dynamic_tasks_gives_a_warning(coordinator: Any, fake_clock: Any) -> None:
+    bench = WorkflowBench(coordinator.url, fake_clock)
+    lines = {"lines": [{"address": "a"}, {"address": "b"}]}
+    assert bench(packing(), lines, mocks={"lable": {}, "_label_1": {"result": 1}}).output == {"all": ["to a", 1]}
+    with pytest.warns(UserWarning, match=r"mocks for \['lable'\] replaced no task"):
+        bench.close()
 
 
 def test_asking_for_what_is_not_waited_for_says_where_it_stands(run_workflow: Any) -> None:

@@ -598,7 +598,7 @@ def test_a_workflow_that_starts_itself_is_found_by_validate_u4_53() -> None:
 def test_scripts_and_joins_are_checked_by_validate_u1_16() -> None:
     with workflow("w") as w:
         add(DoWhileTask("again", "$.x >", [SimpleTask("a", "a")]))
-        add(InlineTask("sum", "$.n +", {"n": 1}))
+        add(InlineTask("sum", "$.n +", {"n": "1"}))
         add(SimpleTask("c", "c"))
         add(JoinTask("join", ["nothing"]))
     with pytest.raises(WorkflowError) as refused:
