@@ -805,6 +805,25 @@ def test_a_failed_call_names_the_workflow_and_its_reason(run_workflow: Any, cond
     assert third[0] == "child"
 
 
+def test_a_call_whose_output_is_too_large_fails_with_the_name_of_the_step(
+    run_workflow: Any, conductor_clients: Any
+) -> None:
+    register_child(conductor_clients, "child", "child_task")
+
+    def child_task(n: int) -> dict[str, str]:
+        return {"n": "x" * n}
+
+    async def program() -> dict[str, Any]:
+        try:
+            return await durable.call("child", {"n": 1024 * 1024})
+        except durable.CallFailed as error:
+            return {"reason": error.reason}
+
+    run = run_workflow(one_task(), workers=[worker(program), worker(child_task, name="child_task")])
+    assert run.output["reason"].startswith("the result of step child has 1048")
+    assert run.output["reason"].endswith("store large data elsewhere and return a reference to it")
+
+
 async def _run(work: Any) -> Any:
     return await work
 

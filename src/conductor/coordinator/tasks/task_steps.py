@@ -246,7 +246,11 @@ def end_wait(tx: Tx, step: StepRow, result: bytes | None, message: str | None = 
     """
     state, stored = StepState.DONE, result
     if stored is not None and len(stored) > MAX_STEP_BYTES:
-        message, stored = f"the result has {len(stored)} bytes; the limit is {MAX_STEP_BYTES} per step", None
+        message = (
+            f"the result of step {step.name} has {len(stored)} bytes; the limit is {MAX_STEP_BYTES} per step; "
+            "store large data elsewhere and return a reference to it"
+        )
+        stored = None
     if stored is None:
         state, stored = StepState.FAILED, _encode({"type": error_type, "message": message or ""})
     tx.run(END_STEP, state.value, stored, tx.now_ms, step.pk)
