@@ -351,12 +351,6 @@ def boolean_case(w: Any) -> None:
             notify(to="b")
 
 
-def workflow_in_step(w: ConductorWorkflow) -> None:
-    with workflow("child", inputs={"address": str}) as child:
-        notify(to=child.input("address"))
-    step(child, "deliver")(address="x")
-
-
 def wrong_sub_workflow_input(w: ConductorWorkflow) -> None:
     with workflow("child", inputs={"address": str}) as child:
         label(address=child.input("address"))
@@ -447,10 +441,6 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
     "a workflow inside of itself": (itself, "workflow 'w' cannot contain itself"),
     "a variable that is never set": (lambda w: notify(to=w.variable("x")), "the variable 'x', which is never set"),
     "a function that is no worker": (lambda w: step(not_a_worker)(1), "not_a_worker is not a worker: decorate it"),
-    "a workflow in step(...)": (
-        workflow_in_step,
-        r"'child' is a workflow: to add it as a step, call it, as in child\(task_ref_name='deliver', ...\)",
-    ),
     "an ending that is none": (lambda w: terminate("RUNNING", "x"), "a workflow can end as COMPLETED, FAILED, TERMIN"),
     "waiting for two things": (lambda w: wait(5, until="2027-01-01"), "'wait' waits either for a duration or until"),
     "waiting for less than nothing": (lambda w: wait(-1), "'wait' cannot wait for -1 seconds"),
@@ -593,6 +583,25 @@ def test_a_workflow_that_starts_itself_is_found_by_validate_u4_53() -> None:
     with workflow("w", inputs={"deep": bool}) as ending, switch(ending.input("deep")) as case, case(True):
         sub_workflow("w", 1)
     ending.validate()
+
+
+def test_a_sub_workflow_step_may_be_optional_and_have_retries() -> None:
+    with workflow("child", inputs={"to": str}) as child:
+        notify(to=child.input("to"))
+    with workflow("w") as w:
+        step(child, "told", optional=True, retries=2)(to="ada")
+        step(child)(to="ben")
+    told, plain = w.to_workflow_def().to_dict()["tasks"]
+    assert (told["type"], told["taskReferenceName"], told["optional"], told["retryCount"]) == (
+        "SUB_WORKFLOW",
+        "told",
+        True,
+        2,
+    )
+    assert (plain["taskReferenceName"], plain.get("optional"), plain.get("retryCount")) == ("child", None, None)
+    with workflow("w") as wrong, pytest.raises(WorkflowError, match="has no parameter 'too'; did you mean 'to'"):
+        step(child)(too="ada")
+    del wrong
 
 
 def test_scripts_and_joins_are_checked_by_validate_u1_16() -> None:

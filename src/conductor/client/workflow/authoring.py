@@ -135,32 +135,34 @@ def step(
     checkers the result of an `async def`.
 
     Args:
-        function: A decorated function.
+        function: A decorated function, or a workflow that becomes a sub-workflow.
         task_ref_name: The reference name of the step.
         optional: Continue the workflow if the step fails.
-        retries: The number of retries of this step, instead of that of its task type.
+        retries: The number of retries of this step, instead of that of its task type. A sub-workflow has none.
 
     Raises:
         WorkflowError: The function is not decorated with `@worker_task`.
     """
     from conductor.client.worker import registry
 
+    child = function if isinstance(function, ConductorWorkflow) else None
     worker = registry.find_worker(function)
-    if isinstance(function, ConductorWorkflow):
-        raise WorkflowError(
-            f"{function.name!r} is a workflow: to add it as a step, call it, as in "
-            f"{function.name}(task_ref_name={task_ref_name or function.name!r}, ...)"
-        )
-    if worker is None:
+    if child is not None:
+        task_name = str(child.name)
+    elif worker is not None:
+        task_name = worker.get_task_definition_name()
+    else:
         name = getattr(function, "__name__", repr(function))
         raise WorkflowError(f"{name} is not a worker: decorate it with @worker_task(task_definition_name={name!r})")
-    task_name = worker.get_task_definition_name()
     if retries is not None and (type(retries) is not int or retries < 0):
         raise WorkflowError(f"step({task_name}): retries must be a whole number of at least 0, got {retries!r}")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         get_innermost_block(f"step({task_name})")
-        made = make_worker_step(undecorate(function), task_name, args, kwargs, task_ref_name)
+        if child is not None:
+            made = child(*args, task_ref_name=task_ref_name, **kwargs)
+        else:
+            made = make_worker_step(undecorate(function), task_name, args, kwargs, task_ref_name)
         if optional:
             made.optional = True
         made._retry_count = retries

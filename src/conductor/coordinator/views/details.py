@@ -11,6 +11,7 @@ from conductor.coordinator.store.statements import (
     NEWEST_STEPS,
     QUEUE_OF,
     TASKS_WITHOUT_PAYLOAD,
+    WAITING_STEPS,
     WORKFLOW,
     StepPreview,
 )
@@ -79,16 +80,27 @@ def _list_parents(tx: Tx, row: WorkflowRow) -> list[RelatedWorkflow]:
 
 
 def _list_causes(tx: Tx, facts: FactReader, waiting: Waiting) -> list[RelatedWorkflow]:
-    """Return the sub-workflow that a workflow waits for, or that made it fail, then its sub-workflow, and so on."""
+    """Return the sub-workflow that a workflow waits for, or that made it fail, then its sub-workflow, and so on.
+
+    A workflow that a durable step has called counts as a sub-workflow.
+    """
     causes: list[RelatedWorkflow] = []
     while waiting.task_id is not None and len(causes) < MAX_RELATED:
         task = get_task(tx, tx.ids.task_pk(waiting.task_id))
-        child = None if task is None or task.sub_workflow is None else tx.first(WORKFLOW, task.sub_workflow)
+        child = None if task is None else _find_child(tx, task)
         if child is None:
             break
         waiting = explain_workflow_row(tx, facts, child)
         causes.append(_make_related(tx, child, waiting))
     return causes
+
+
+def _find_child(tx: Tx, task: TaskRow) -> WorkflowRow | None:
+    """Return the sub-workflow of a task, or the workflow that its first waiting step has called."""
+    child = task.sub_workflow
+    if child is None and task.suspended and not task.terminal:
+        child = next((step.workflow for step in tx.rows(WAITING_STEPS, task.step_line)[:1]), None)
+    return None if child is None else tx.first(WORKFLOW, child)
 
 
 def _make_related(tx: Tx, row: WorkflowRow, waiting: Waiting | None = None) -> RelatedWorkflow:

@@ -12,7 +12,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Set the function that asks the user for a key and a secret; it resolves to { keyId, keySecret }. */
+/** Set the function that asks the user for { keyId, keySecret }, and calls its argument with them until it succeeds. */
 export function onKeyNeeded(ask) {
   askForKey = ask;
 }
@@ -35,6 +35,14 @@ async function send(method, path, body) {
   return fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
 }
 
+async function sendOrFail(method, path, body) {
+  try {
+    return await send(method, path, body);
+  } catch {
+    throw new ApiError(0, "the coordinator does not answer");
+  }
+}
+
 async function read(response) {
   const text = await response.text();
   const isJson = response.headers.get("content-type")?.includes("json");
@@ -48,32 +56,22 @@ async function read(response) {
 /** Make a call; ask for key and secret if the coordinator requires them. */
 export async function call(method, path, body) {
   const before = sessionStorage.getItem(TOKEN);
-  let response;
-  try {
-    response = await send(method, path, body);
-  } catch {
-    throw new ApiError(0, "the coordinator does not answer");
-  }
+  const response = await sendOrFail(method, path, body);
   if (response.status !== 401 || !askForKey) return read(response);
   if (sessionStorage.getItem(TOKEN) === before) {
     asking ??= signIn().finally(() => (asking = null));
     await asking;
   }
-  return read(await send(method, path, body));
+  return read(await sendOrFail(method, path, body));
 }
 
 async function signIn() {
   signOut();
-  let problem = null;
-  for (;;) {
-    const shown = await askForKey(problem);
-    const response = await send("POST", "/api/token", shown);
-    if (response.ok) {
-      sessionStorage.setItem(TOKEN, (await response.json()).token);
-      return;
-    }
-    problem = response.status === 401 ? "Unknown key or wrong secret." : `The coordinator answered ${response.status}.`;
-  }
+  await askForKey(async (shown) => {
+    const response = await sendOrFail("POST", "/api/token", shown);
+    if (response.status === 401) throw new ApiError(401, "Unknown key or wrong secret.");
+    sessionStorage.setItem(TOKEN, (await read(response)).token);
+  });
 }
 
 export const get = (path) => call("GET", path);

@@ -3,17 +3,17 @@
 import { h, say } from "./dom.js";
 
 /**
- * Show a form; resolves to its values, or to null if it is cancelled. `problem` is shown above the buttons.
+ * Show a form; resolves to its values, or to null if it is cancelled.
  *
  * `check` turns the values into what the caller needs, or throws. With `work`, the dialog stays open until the work has
  * succeeded: an error of the server is shown in it, so that nothing typed is lost. Then `done` is shown as a message.
  * For the same reason, Escape does not close a dialog in which something was changed.
  */
-export function ask({ title, text, fields = [], button = "OK", isBad = false, canCancel = true, problem = null, check = null, work = null, done = null, isWide = false }) {
+export function ask({ title, text, fields = [], button = "OK", isBad = false, canCancel = true, check = null, work = null, done = null, isWide = false }) {
   return new Promise((resolve) => {
     let isBusy = false;
     let isChanged = false;
-    const wrong = h("p", { class: "bad", role: "alert" }, problem ?? "");
+    const wrong = h("p", { class: "bad", role: "alert" });
     const send = h("button", { type: "submit", class: isBad ? "danger" : "primary" }, button);
     const form = h("form", { method: "dialog", oninput: () => (isChanged = true), onsubmit: async (event) => {
       event.preventDefault();
@@ -52,6 +52,7 @@ export function ask({ title, text, fields = [], button = "OK", isBad = false, ca
       oncancel: (event) => canCancel || event.preventDefault() }, form);
     document.body.append(dialog);
     dialog.showModal();
+    form.querySelector("input, select, textarea")?.focus(); // not the buttons above the fields of a form
   });
 }
 

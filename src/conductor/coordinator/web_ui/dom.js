@@ -20,9 +20,15 @@ function fill(element, properties, children) {
     else if (name === "value" || name === "checked" || name === "indeterminate") element[name] = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...nodes(children));
+  const isTyped = element.nodeName === "TEXTAREA"; // its text is sent back, so it must not change
+  element.append(...nodes(children).map((child) => (typeof child === "string" && !isTyped ? withoutControls(child) : child)));
   return element;
 }
+
+/** Controls that change the direction of the text after them. They could mirror a whole sentence, so they are shown as escapes. */
+const DIRECTION_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g;
+
+export const withoutControls = (text) => text.replace(DIRECTION_CONTROLS, (one) => `\\u${one.charCodeAt(0).toString(16)}`);
 
 function nodes(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
@@ -41,7 +47,7 @@ function dispatch(event) {
 
 /** Make the children of `parent` equal to `wanted`, changing as little as possible. */
 export function morph(parent, ...wanted) {
-  morphChildren(parent, nodes(wanted).map((node) => (typeof node === "object" ? node : document.createTextNode(node))));
+  morphChildren(parent, nodes(wanted).map((node) => (typeof node === "object" ? node : document.createTextNode(withoutControls(String(node))))));
 }
 
 function morphChildren(parent, wanted) {

@@ -131,12 +131,21 @@ function terminatedBy({ workflow, audit }) {
   return found ? h("span", null, " (by ", h("strong", null, found.key ?? "a request without a key"), `, ${found.address})`) : null;
 }
 
-/** A sentence in which the ids of sub-workflows are links. */
+/** A sentence in which the id of a sub-workflow, or its name and its id in brackets, is a link. */
 function linked(sentence, related) {
   const found = related.find((one) => sentence.includes(one.workflowId));
   if (!found) return sentence;
-  const at = sentence.indexOf(found.workflowId);
-  return [sentence.slice(0, at), linkTo(found), sentence.slice(at + found.workflowId.length)];
+  const named = `${found.name} (${found.workflowId})`;
+  const replaced = sentence.includes(named) ? named : found.workflowId;
+  const at = sentence.indexOf(replaced);
+  return [sentence.slice(0, at), linkTo(found), sentence.slice(at + replaced.length)];
+}
+
+/** The workflows that a task has started: its sub-workflow, or those that its durable steps have called. */
+function startedBy(line, task, causes) {
+  const own = line.subWorkflowId ? [{ workflowId: line.subWorkflowId, name: task.inputData?.subWorkflowName ?? line.subWorkflowId }] : [];
+  const called = (line.steps ?? []).filter((step) => step.workflowId).map((step) => ({ workflowId: step.workflowId, name: step.name }));
+  return [...causes, ...own, ...called];
 }
 
 const linkTo = (one) => h("a", { href: `/execution/${one.workflowId}`, title: one.workflowId }, one.name);
@@ -232,7 +241,7 @@ function panel(data, context, look, isAll, hrefOfAll) {
   const open = isOpen(line.status);
   return h("section", { class: "card task", "aria-label": `Task ${line.ref}`, "data-key": `task-${line.taskId}` },
     h("div", { class: "head" }, h("h2", null, line.ref), status(line.status), taskButtons(data, line, context)),
-    line.waiting ? waiting(line.waiting, line.subWorkflowId ? linked(line.waiting.sentence, [{ workflowId: line.subWorkflowId, name: task.inputData?.subWorkflowName ?? line.subWorkflowId }]) : undefined) : null,
+    line.waiting ? waiting(line.waiting, linked(line.waiting.sentence, startedBy(line, task, data.causes ?? []))) : null,
     line.reason && !line.waiting ? h("p", { class: FAILED.includes(line.status) ? "why bad reason" : "why reason" }, line.reason) : null,
     line.subWorkflowId ? h("p", { class: "sub" }, h("a", { href: `/execution/${line.subWorkflowId}`, class: "strong" }, "Open the sub-workflow →"), inner && inner.kind !== "done" && !data.causes?.some((one) => one.workflowId === line.subWorkflowId) ? [" ", h("span", { class: inner.urgent ? "bad" : null }, inner.sentence)] : null) : null,
     h("dl", { class: "facts" }, taskFacts(data, line, attempts).map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),

@@ -35,7 +35,7 @@ import * as workflows from "./workflows.js";
 import { ApiError, get, onKeyNeeded, signOut, signedIn } from "./api.js";
 import * as live from "./live.js";
 import { ask, field } from "./dialogs.js";
-import { h, morph, say } from "./dom.js";
+import { h, morph, say, withoutControls } from "./dom.js";
 import { lost } from "./notfound.js";
 import { ago, now, since, tick } from "./words.js";
 
@@ -243,7 +243,7 @@ addEventListener("unhandledrejection", (event) => {
 function draw() {
   drawBar();
   const { view, data, missing } = shown;
-  document.title = `${missing ? noaccess.title() : view.title(data)} · conductor-worker`;
+  document.title = withoutControls(`${missing ? noaccess.title() : view.title(data)} · conductor-worker`);
   if (missing) morph(main, problem ? trouble() : null, h("div", { class: "view" }, noaccess.render(missing, () => (signOut(), refresh()))));
   else if (data) morph(main, problem ? trouble() : null, h("div", { class: "view" }, content(view, data)));
   else if (problem) morph(main, trouble());
@@ -339,9 +339,9 @@ function showTheme() {
 
 // -- key and secret
 
-onKeyNeeded((wrong) => ask({
+onKeyNeeded((work) => ask({
   title: "Sign in", text: "This coordinator requires a key and a secret. The token is stored for this tab only.",
-  button: "Sign in", canCancel: false, problem: wrong,
+  button: "Sign in", canCancel: false, work,
   fields: [field("Key", "keyId", { required: true }), field("Secret", "keySecret", { type: "password", required: true })],
 }));
 

@@ -5,6 +5,8 @@ import { exactly, isOpen, kindOf, now, signOf, span } from "./words.js";
 
 const WIDTH = 1000;
 const SHOWN = 60;
+/** The words of the legend, and the kinds of statuses that they stand for. */
+const KEYS = [["ran", ["ok", "warn"]], ["is running", ["run", "wait"]], ["failed", ["bad"]], ["was stopped", ["off", "paused"]]];
 
 export function timeline(workflow, lines, { hrefOf, selected, all, hrefOfAll }) {
   if (!lines.length) return h("p", { class: "quiet" }, "No task is scheduled yet.");
@@ -19,7 +21,7 @@ export function timeline(workflow, lines, { hrefOf, selected, all, hrefOfAll }) 
   const shown = [...rows].slice(0, all ? Infinity : SHOWN);
   return [
     h("p", { class: "legend quiet" },
-      h("span", { class: "key waited" }), " waited ", h("span", { class: "key ran" }), " ran ",
+      h("span", { class: "key waited" }), " waited ", KEYS.filter(([, kinds]) => lines.some((line) => line.startedMs && kinds.includes(kindOf(line.status)))).map(([word, [kind]]) => [h("span", { class: `key ran ${kind}` }), ` ${word} `]),
       h("span", { class: "span" }, `${span(ends - begins)} in total`)),
     h("ol", { class: "timeline" }, shown.map(([ref, attempts]) => row(ref, attempts, at, hrefOf, selected))),
     rows.size > shown.length ? h("p", null, h("a", { href: hrefOfAll }, `Show all ${rows.size} tasks`)) : null,
