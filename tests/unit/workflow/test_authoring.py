@@ -599,9 +599,8 @@ def test_a_sub_workflow_step_may_be_optional_and_have_retries() -> None:
         2,
     )
     assert (plain["taskReferenceName"], plain.get("optional"), plain.get("retryCount")) == ("child", None, None)
-    with workflow("w") as wrong, pytest.raises(WorkflowError, match="has no parameter 'too'; did you mean 'to'"):
+    with pytest.raises(WorkflowError, match="has no parameter 'too'; did you mean 'to'"), workflow("w"):
         step(child)(too="ada")
-    del wrong
 
 
 def test_scripts_and_joins_are_checked_by_validate_u1_16() -> None:
