@@ -1,12 +1,11 @@
 """Compare the cost of 20 consecutive durable steps of a task with heartbeats, and with DBOS on SQLite.
 
-DBOS runs in the Python of `DBOS_PYTHON`, an environment with `pip install dbos`. Without it, its rows are left out.
+DBOS runs in an environment of its own. If it cannot be installed, the benchmark says so and leaves its row out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import subprocess
 import sys
@@ -28,10 +27,12 @@ from conductor.client.worker.worker import Worker
 from conductor.client.workflow import ConductorWorkflow
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.client.workflow_client import AsyncWorkflowClient
+from tests.integration.other_sdks import Unavailable, environment
 
 STEPS = 20
 ROUNDS = 10
 PROGRAM = Path(__file__).parent / "programs" / "dbos_steps.py"
+DBOS_PACKAGES = ("dbos==3.4.0",)
 
 
 def noop(number: int) -> int:
@@ -39,7 +40,7 @@ def noop(number: int) -> int:
     return number
 
 
-async def _measure(url: str) -> dict[str, list[float]]:
+async def _measure(url: str, dbos_python: Path | None) -> dict[str, list[float]]:
     """Return the milliseconds per step or heartbeat, one value per round."""
     found: dict[str, list[float]] = {"step": [], "heartbeat": []}
     done = asyncio.Event()
@@ -80,16 +81,21 @@ async def _measure(url: str) -> dict[str, list[float]]:
             for _ in range(STEPS):
                 await tasks.update_task(beat)
             found["heartbeat"].append((time.perf_counter() - began) / STEPS * 1000)
-            if rival := _measure_dbos():
-                found.setdefault("DBOS step", []).append(rival)
+            if dbos_python is not None:
+                found.setdefault("DBOS step", []).append(_measure_dbos(dbos_python))
     return found
 
 
-def _measure_dbos() -> float | None:
-    """Run the program of DBOS once. Return its milliseconds per step."""
-    python = os.environ.get("DBOS_PYTHON")
-    if python is None:
+def _find_dbos() -> Path | None:
+    try:
+        return environment("dbos", *DBOS_PACKAGES)
+    except Unavailable as error:
+        print(f"DBOS is left out: {error}")
         return None
+
+
+def _measure_dbos(python: Path) -> float:
+    """Run the program of DBOS once. Return its milliseconds per step."""
     with tempfile.TemporaryDirectory() as directory:
         ran = subprocess.run(
             [python, str(PROGRAM), str(STEPS)], cwd=directory, capture_output=True, text=True, timeout=120, check=False
@@ -102,7 +108,7 @@ def _measure_dbos() -> float | None:
 def main() -> None:
     """Print the table."""
     with coordinator() as url:
-        found = asyncio.run(_measure(url))
+        found = asyncio.run(_measure(url, _find_dbos()))
     beat = statistics.median(found["heartbeat"])
     print(f"{STEPS} in a row, median of {ROUNDS} rounds in turns{'ms each':>12}{'× heartbeat':>14}")
     for name, values in found.items():

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import ConductorError
 from conductor.client.http.errors import AuthorizationException, NotFoundException
-from conductor.protocol.wire import FEATURE_LEASES, FEATURES_HEADER
+from conductor.protocol.wire import FEATURE_LEASES, FEATURES_HEADER, PROBE_TASK_TYPE
 
 if TYPE_CHECKING:
     from conductor.client.http.async_api_client import AsyncApiClient
 
 #: An unused task type. Polling it tests the connection as a worker would, and takes no task.
-PROBE = "conductor_worker_doctor"
+PROBE = PROBE_TASK_TYPE
 COORDINATOR = "a coordinator"
 
 

@@ -22,6 +22,9 @@ class Verdict(StrEnum):
 #: Prefix of a failure reason that reports the death of a worker process.
 PROCESS_DEATH = "the worker process "
 
+#: An unused task type, which tools poll to identify the server. A poll of this task type is not a worker.
+PROBE_TASK_TYPE = "conductor_worker_doctor"
+
 #: Header with the verdict, in every answer to a report and in the answer to a rejected heartbeat.
 VERDICT_HEADER = "Conductor-Verdict"
 #: Header in the answer to an accepted heartbeat: the new end of the lease, in epoch milliseconds.

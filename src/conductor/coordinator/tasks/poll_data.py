@@ -8,6 +8,7 @@ from typing import NamedTuple
 from conductor.coordinator.limits import MAX_POLL_NAME_CHARS, MAX_POLLS_KEPT
 from conductor.coordinator.views.workers import WorkerPoll, WorkerPolls
 from conductor.protocol.json_types import JsonObject
+from conductor.protocol.wire import PROBE_TASK_TYPE
 
 #: A queue is assumed to have workers if it was polled within this time.
 ACTIVE_MS = 10_000
@@ -41,14 +42,14 @@ class PollData:
             del self._last[next(iter(self._last))]
 
     def note_worker(self, key: tuple[str | None, str, str], now_ms: int, slots: int = 0, client: str = "") -> None:
-        """Record a poll of a worker, unless its names are too long.
+        """Record a poll of a worker, unless its names are too long or the poll only identified the server.
 
         If the poll has no `client`, the slots and the client of the worker's previous poll are kept.
         """
         workers = self._workers
         before = workers.pop(key, None)  # re-inserted at the end, so that the oldest poll is first
         if before is None:
-            if sum(len(name or "") for name in key) > MAX_POLL_NAME_CHARS:
+            if key[1] == PROBE_TASK_TYPE or sum(len(name or "") for name in key) > MAX_POLL_NAME_CHARS:
                 return
             if len(workers) >= MAX_POLLS_KEPT:
                 del workers[next(iter(workers))]

@@ -28,7 +28,7 @@ export function render({ entries, next, filters }, { go }) {
     h("p", { class: "quiet" }, "Which key did what, and from which address. Polls and reports of workers are not recorded."),
     h("form", { class: "filters", "aria-label": "Filters", onsubmit: search },
       input("Action", "action"), input("Key", "key"), input("Workflow id", "workflowId"), h("button", { type: "submit" }, "Filter")),
-    entries.length ? table(entries, true) : h("p", { class: "quiet empty" }, "No actions match."),
+    entries.length ? table(entries, true) : h("p", { class: "quiet empty" }, Object.values(filters).some(Boolean) ? "No actions match." : "No actions are recorded yet."),
     next ? h("p", null, h("a", { href: withQuery("/audit", { ...filters, before: next }) }, "Older actions")) : null,
   ];
 }

@@ -165,7 +165,7 @@ export const task = {
     return { name, definition, polls: polls ?? [], users: workflows.filter((one) => [...walk(one.tasks)].some((two) => two.name === name)) };
   },
   render({ name, definition, polls, users }) {
-    const fields = Object.entries(definition ?? {}).filter(([key, value]) => !["name", "inputSchema", "outputSchema", "inputTemplate", "createTime", "updateTime"].includes(key) && value !== null && typeof value !== "object");
+    const fields = Object.entries(definition ?? {}).filter(([key, value]) => !["name", "inputSchema", "outputSchema", "inputTemplate", "createTime", "updateTime"].includes(key) && value !== null && value !== "" && typeof value !== "object");
     return [
       h("h1", null, name),
       definition ? (definition.description ? h("p", null, definition.description) : null) : h("p", { class: "why" }, "This task has no registered definition. It uses the defaults: 3 retries, 60 s apart."),

@@ -62,7 +62,8 @@ function row(one, slots, nowMs) {
   const stats = one.stats ?? {};
   const limits = [one.concurrentLimit ? `${one.concurrentLimit} concurrent` : null, one.rateLimit ? `${one.rateLimit} per ${span(one.rateWindowMs)}` : null].filter(Boolean).join(", ");
   const isFull = one.concurrentLimit && one.inHand >= one.concurrentLimit && one.ready;
-  const number = (label, ...content) => h("td", { class: "number", "data-label": label }, content);
+  // In a narrow window a row is a card, which leaves out absent values.
+  const number = (label, ...content) => h("td", { class: content[0] === "–" ? "number nil" : "number", "data-label": label }, content);
   return h("tr", { class: one.problem ? "bad" : "", "data-key": `${one.name} ${one.domain ?? ""}` },
     h("th", { scope: "row" }, h("a", { href: `/taskDef/${encodeURIComponent(one.name)}` }, one.name), one.domain && !one.ofServer ? h("span", { class: "quiet" }, ` domain ${one.domain}`) : null),
     number("Waiting", one.ready.toLocaleString("en"), one.delayed ? h("span", { class: "quiet" }, ` +${one.delayed} later`) : null),
@@ -72,7 +73,7 @@ function row(one, slots, nowMs) {
     number("Wait p50 / p95", times(stats.waitP50Ms, stats.waitP95Ms)),
     number("Run p50 / p95", times(stats.runP50Ms, stats.runP95Ms)),
     number("Failed", stats.failed ? h("span", { class: "bad" }, `${stats.failed} of ${stats.tasks}`) : "0"),
-    h("td", { class: "limits", "data-label": "Limits" }, limits || "–", isFull || one.rateOpensMs ? h("span", { class: "held" }, `, ${one.ready} held back`) : null),
+    h("td", { class: limits ? "limits" : "limits nil", "data-label": "Limits" }, limits || "–", isFull || one.rateOpensMs ? h("span", { class: "held" }, `, ${one.ready} held back`) : null),
     h("td", { class: "wide", "data-label": "Workers" }, who(one, slots, nowMs, isFull)));
 }
 

@@ -18,6 +18,7 @@ const SUB_WORKFLOW_ID = / \([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)/;
 const chosen = new Map();
 let chosenFor = null; // the filter that the selection belongs to
 let names = null; // names of the registered workflows, for suggestions
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const label = (status) => status[0] + status.slice(1).replace("_", " ").toLowerCase();
 
 export const title = () => "Workflows";
@@ -75,7 +76,7 @@ function filters(page, query, go) {
     box("text", "Search", { title: "An id, or a part of a name, a correlation id or the reason of a failure" }),
     box("input", "Input, such as order.id=17", { title: "A part of the input, or field=value; fields inside objects are separated by dots", class: "long" }),
     h("select", { name: "since", "aria-label": "Started", onchange: (event) => change({ since: event.target.value, from: "", to: "" }) }, SINCE.map(([value, text]) => h("option", { value, selected: value === (query.get("since") ?? "") }, text))),
-    h("details", { class: "inline", "data-key": "times", open: Boolean(query.get("from") || query.get("to")) }, h("summary", null, "From – to"), moment("from", "Started from "), moment("to", " to ")),
+    h("details", { class: "inline", "data-key": "times", open: Boolean(query.get("from") || query.get("to")) }, h("summary", { title: `Times in ${zone}` }, "From – to"), h("span", { class: "quiet" }, zone), moment("from", "Started from "), moment("to", " to ")),
     h("label", { class: "inline" }, h("input", { type: "checkbox", checked: query.get("top") === "true", onchange: (event) => change({ top: event.target.checked ? "true" : "" }) }), " Hide sub-workflows"),
     set.length ? h("button", { type: "button", class: "chip", onclick: () => go("/workflows") }, "Clear filters ✕") : null);
 }
