@@ -24,7 +24,7 @@ from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker.worker import Worker
 
-TASKS = 5000
+TASKS = 30_000
 ROUNDS = 5
 #: The minimum number of tasks in the queue while the size of the write-ahead log is measured.
 QUEUED = 2000
