@@ -23,6 +23,7 @@ class TestStart:
         page.button("Start order_flow").click()
         dialog = page.tab.get_by_role("dialog")
         assert page.faults() == []
+        expect(dialog.get_by_label("item")).to_be_focused()
         dialog.get_by_label("item").fill("piano")
         dialog.get_by_label("amount").fill("3")
         dialog.get_by_label("gift").check()

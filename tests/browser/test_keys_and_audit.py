@@ -141,6 +141,21 @@ def test_a_viewer_sees_no_button_of_an_admin_and_is_told_which_role_a_view_needs
         expect(page.tab.locator("h1")).to_have_text("Overview")
 
 
+def test_a_wrong_secret_keeps_the_key_that_was_typed(browser: Browser, keyed: Samples) -> None:
+    with WatchedPage(browser, keyed.root, 390) as page:
+        page.expected_statuses = {401}
+        page.go("/audit")
+        dialog = page.tab.get_by_role("dialog")
+        dialog.get_by_label("Key", exact=True).fill("root")
+        dialog.get_by_label("Secret", exact=True).fill("wrong")
+        page.confirm("Sign in")
+        expect(dialog.get_by_role("alert")).to_have_text("Unknown key or wrong secret.")
+        expect(dialog.get_by_label("Key", exact=True)).to_have_value("root")
+        dialog.get_by_label("Secret", exact=True).fill("root-secret")
+        page.tab.keyboard.press("Enter")
+        expect(page.tab.locator("h1")).to_have_text("Audit")
+
+
 def test_a_terminated_workflow_says_who_terminated_it(browser: Browser, keyed: Samples) -> None:
     workflow_id = str(keyed.call("POST", "/workflow/reminder", {}))
     keyed.call("DELETE", f"/workflow/{workflow_id}?reason=called%20off")

@@ -81,6 +81,7 @@ class TestWorkflows:
         expect(page.tab.locator("tbody tr")).to_have_count(50)
         page.link("Older »").click()
         expect(page.tab).to_have_url(re.compile("before="))
+        page.tab.wait_for_function("scrollY === 0")
         expect(page.tab.locator("tbody tr")).to_have_count(10)
         page.link("« Newest").click()
         expect(page.tab.locator("tbody tr")).to_have_count(50)
@@ -101,6 +102,7 @@ class TestOneWorkflow:
     ) -> None:
         page.go(f"/execution/{samples.ids['failed']}")
         expect(page.tab.locator(".title .why")).to_contain_text("charge is out of retries: attempt 3 of 3 failed")
+        expect(page.tab.locator(".legend")).to_contain_text(re.compile("waited +ran +failed +was stopped"))
         panel = page.tab.locator("section.task")
         expect(panel).to_contain_text("ConnectionError: bank.example refused")
         expect(panel.locator(".logs li")).to_have_count(2)
@@ -184,6 +186,7 @@ class TestOneWorkflow:
         self, page: WatchedPage, samples: Samples
     ) -> None:
         page.go(f"/execution/{samples.ids['deep']}")
+        expect(page.tab.locator(".title .why").first).to_contain_text("waits for sub-workflow level_3, 2 levels below")
         expect(page.tab.locator(".why.inner")).to_contain_text("level_2 › level_3: sink waits for a worker")
         page.tab.locator(".why.inner").get_by_role("link", name="level_3").click()
         expect(page.tab.locator("h1")).to_contain_text("level_3")
@@ -191,6 +194,22 @@ class TestOneWorkflow:
         expect(parents.get_by_role("link")).to_have_text(["level_1", "level_2"])
         parents.get_by_role("link", name="level_1").click()
         expect(page.tab.locator("h1")).to_contain_text("level_1")
+
+    def test_a_workflow_that_a_durable_step_has_called_is_a_link_with_its_reason(
+        self, page: WatchedPage, samples: Samples
+    ) -> None:
+        samples.call("PUT", "/metadata/workflow", [{"name": "caller", "version": 1, "tasks": [task("calling")]}])
+        started = samples.start("caller")
+        (taken,) = samples.poll("calling", "host-1-1234")
+        step = {"name": "reminder", "kind": "WORKFLOW", "state": "WAITING", "result": {}}
+        samples.report(taken, "IN_PROGRESS", suspended=True, reportId="r1", steps=[step])
+        page.go(f"/execution/{started}")
+        for place in (page.tab.locator(".title .why").first, page.tab.locator("section.task .why")):
+            expect(place).to_contain_text("waits for workflow reminder since")
+        expect(page.tab.locator(".why.inner")).to_contain_text("reminder: until_monday waits until")
+        page.tab.locator("section.task .why").get_by_role("link", name="reminder").click()
+        expect(page.tab.locator("h1")).to_contain_text("reminder")
+        samples.call("DELETE", f"/workflow/{started}")
 
     def test_a_person_s_task_shows_the_command_that_completes_it_u5_28(
         self, page: WatchedPage, samples: Samples
@@ -315,7 +334,9 @@ class TestOtherViews:
         expect(row).to_contain_text("8")
         page.tab.get_by_text("Reports since the server started").click()
         expect(page.tab.locator("details tbody tr", has_text="thumbnail").locator("td").first).to_have_text("22")
-        expect(page.tab.locator("table.queues tr.bad", has_text="charge_eu")).to_contain_text("no workers")
+        unpolled = page.tab.locator("table.queues tr.bad", has_text="charge_eu")
+        expect(unpolled).to_contain_text("no workers")
+        expect(unpolled.get_by_text("–").first).to_be_visible(visible=page.width > 700)
 
     def test_a_definition_shows_its_graph_versions_and_difference(self, page: WatchedPage) -> None:
         page.go("/definitions")
@@ -383,6 +404,26 @@ class TestOverview:
         page.says("2 workflows retried")
         expect(row).to_have_count(0)
         assert {samples.workflow(one)["status"] for one in ids} == {"RUNNING"}
+
+    def test_a_schedule_that_cannot_start_its_workflow_needs_attention(
+        self, page: WatchedPage, samples: Samples
+    ) -> None:
+        name = f"broken-{page.width}"
+        samples.schedule(name, "* * * * * *", "UTC", "no_such_workflow")
+        page.go("/")
+        attention = page.tab.get_by_role("region", name="Needs attention")
+        expect(attention).to_contain_text(f"Schedule {name} did not start no_such_workflow: No such workflow")
+        assert page.faults() == []
+        attention.get_by_role("link", name=f"Schedule {name}").click()
+        expect(page.tab.locator("h1")).to_have_text(name)
+        samples.call("DELETE", f"/scheduler/schedules/{name}")
+
+    def test_a_poll_that_identifies_the_server_is_not_a_worker(self, page: WatchedPage, samples: Samples) -> None:
+        samples.poll("conductor_worker_doctor", "conductor_worker_doctor")
+        samples.poll("slot_test", "host-8-2")
+        page.go("/workers")
+        expect(page.tab.locator("tbody tr", has_text="host-8-2")).to_be_visible()
+        expect(page.tab.locator("tbody tr", has_text="doctor")).to_have_count(0)
 
     def test_workers_show_slots_versions_and_queues(self, page: WatchedPage, samples: Samples) -> None:
         about = "workerid=host-8-1&slots=4&client=conductor-worker%209.9,%20Python%203.12.1"
@@ -459,6 +500,20 @@ class TestFilters:
             assert page.overflow() <= 0, path
             assert page.tab.locator("main img").count() == 0
 
+    def test_controls_of_direction_do_not_mirror_a_sentence(self, page: WatchedPage, samples: Samples) -> None:
+        started = samples.start("reminder", {"note": "\u202eetihw"}, correlationId="\u202ekcalb")
+        page.go(f"/execution/{started}")
+        expect(page.tab.locator(".title")).to_contain_text("\\u202ekcalb")
+        expect(page.tab.get_by_role("region", name="Input and output")).to_contain_text('"\\u202eetihw"')
+        page.button("Terminate").click()
+        page.tab.get_by_role("dialog").get_by_label("Reason").fill("\u202eder")
+        page.confirm("Terminate")
+        page.status_is("TERMINATED")
+        assert samples.workflow(started)["reasonForIncompletion"] == "\u202eder"
+        page.button("Start again").click()
+        note = page.tab.get_by_role("dialog").get_by_role("textbox").first
+        assert "\u202eetihw" in note.input_value()  # what can be sent back is not changed
+
     def test_a_long_name_without_a_space_keeps_every_column_in_sight(self, page: WatchedPage, samples: Samples) -> None:
         name = f"nightly_import_of_{page.width}_" + "x" * 150
         definition = {"name": name, "version": 1, "description": name, "inputParameters": [name], "tasks": [task(name)]}
@@ -522,6 +577,18 @@ class TestLive:
             page.tab.wait_for_timeout(1000)
             page.tab.clock.run_for(600)
         samples.call("PUT", f"/workflow/{samples.ids['until']}/resume")
+
+    def test_back_returns_to_the_place_in_the_list(self, page: WatchedPage, samples: Samples) -> None:
+        page.go("/definitions")
+        page.tab.evaluate("scrollTo(0, 400)")
+        left = page.tab.evaluate("scrollY")
+        assert left > 0
+        page.tab.evaluate("document.querySelector('main a[href^=\"/taskDef/\"]').click()")
+        expect(page.tab.locator("h1")).not_to_have_text("Definitions")
+        page.tab.wait_for_function("scrollY === 0")
+        page.tab.go_back()
+        expect(page.tab.locator("h1")).to_have_text("Definitions")
+        page.tab.wait_for_function("top => scrollY === top", arg=left)
 
     def test_the_search_is_reached_by_a_key_u5_16(self, page: WatchedPage) -> None:
         page.go("/queues")

@@ -408,6 +408,7 @@ class TestWorkers:
         api.get("/tasks/poll/batch/work", params=said).raise_for_status()
         api.get("/tasks/poll/batch/pack", params={**said, "slots": 3, "domain": "gpu"}).raise_for_status()
         api.get("/tasks/poll/charge", params={"workerid": "java-1"}, headers={"User-Agent": "Java/21"})
+        api.get("/tasks/poll/batch/conductor_worker_doctor", params={"timeout": 0, "workerid": "d"})  # is not a worker
         own, other = sorted(see(api, "workers")["workers"], key=lambda one: one["workerId"])
         assert (own["workerId"], own["slots"], own["inHand"], own["isLive"]) == ("host-1-7", 23, 1, True)
         assert own["client"] == "conductor-worker 9, Python 3.12.1"
@@ -477,6 +478,18 @@ class TestOneWorkflow:
         work(api, status="FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="no paper")
         causes = see(api, f"workflow/{outer}")["causes"]
         assert causes[-1]["waiting"]["sentence"] == "work failed for good, without retries: no paper"
+
+    def test_a_workflow_that_a_durable_step_has_called_is_a_cause(self, api: httpx.Client) -> None:
+        inner = {"name": "inner", "tasks": [{"name": "pack", "taskReferenceName": "pack"}]}
+        assert api.put("/metadata/workflow", json=[inner]).status_code == 200
+        outer = start(api)
+        step = {"name": "inner", "kind": "WORKFLOW", "state": "WAITING", "result": {}}
+        work(api, status="IN_PROGRESS", suspended=True, reportId="r1", steps=[step])
+        (cause,) = see(api, f"workflow/{outer}")["causes"]
+        assert cause["name"] == "inner"
+        assert cause["waiting"]["sentence"].startswith("pack waits for a worker")
+        work(api, task="pack")
+        assert see(api, f"workflow/{outer}")["causes"] == []
 
     def test_the_sentence_alone_for_a_workflow_and_for_a_task(self, api: httpx.Client) -> None:
         started = start(api)

@@ -12,6 +12,8 @@ import { summary } from "./workers.js";
 const TOP = 5;
 const SHOWN_QUEUES = 3; // further queues without workers are only counted, so that the other facts stay visible
 const HOURS = 1;
+const HOUR_MS = 3600000;
+const MAX_RUNS = 100;
 
 export const title = () => "Overview";
 export const isLive = () => true;
@@ -19,24 +21,25 @@ export const usesEvents = true;
 
 export async function load({ query }) {
   const hours = query.get("hours") ?? HOURS;
-  const [activity, failures, workers, schedules] = await Promise.all([
+  const [activity, failures, workers, schedules, runs] = await Promise.all([
     get(withQuery("/api/view/activity", { hours })),
     get(withQuery("/api/view/failures", { hours, size: TOP })),
     get("/api/view/workers"),
     get("/api/scheduler/schedules").catch(() => []),
+    get(withQuery("/api/scheduler/search/executions", { size: MAX_RUNS, query: `state = FAILED AND executionTime > ${Math.round(now() - Number(hours) * HOUR_MS)}` })).catch(() => null),
   ]);
   setNow(activity.nowMs);
-  return { activity, failures, workers: workers.workers, schedules: schedules ?? [] };
+  return { activity, failures, workers: workers.workers, schedules: schedules ?? [], failedRuns: runs?.results ?? [] };
 }
 
-export function render({ activity, failures, workers, schedules }, { query, go, refresh, overview }) {
+export function render({ activity, failures, workers, schedules, failedRuns }, { query, go, refresh, overview }) {
   const hours = Number(query.get("hours") ?? HOURS);
   const isEmpty = !sum(activity.started) && !overview?.running && !activity.attempts && !workers.length;
   return [
     h("div", { class: "head" }, h("h1", null, "Overview"), range(hours, (next) => go(next === HOURS ? "/" : `/?hours=${next}`)),
       mayStart() && h("button", { class: "primary", type: "button", onclick: () => startDialog(null, go) }, "Start a workflow …")),
     isEmpty ? firstSteps() : null,
-    attention(overview, failures, hours),
+    attention(overview, failures, failedRuns, hours),
     charts(activity, overview, hours),
     failures.groups.length ? section("Failures by cause", groups(failures.groups, hours, refresh),
       failures.groupCount > failures.groups.length || hours !== 24 ? h("a", { href: `/failures?hours=${hours}` }, `All ${count(failures.groupCount, "cause")} →`) : h("a", { href: "/failures" }, "Open →")) : null,
@@ -55,7 +58,7 @@ export function firstSteps() {
     h("p", null, "or register a definition with ", h("code", null, "conductor-worker workflow register file.py"), " and start it here."));
 }
 
-function attention(overview, failures, hours) {
+function attention(overview, failures, failedRuns, hours) {
   if (!overview) return null;
   const items = [];
   const add = (href, strong, text, remedy = null) => items.push(h("li", { class: "alarm" }, h("a", { href, class: "strong" }, strong), " ", text, remedy ? h("span", { class: "remedy" }, ` ${remedy}`) : null));
@@ -64,6 +67,9 @@ function attention(overview, failures, hours) {
   const more = overview.unpolled.length - SHOWN_QUEUES;
   if (more > 0) add("/queues", count(more, "more queue"), more === 1 ? "has tasks and no workers." : "have tasks and no workers.");
   if (failures.failed) add(`/failures?hours=${hours}`, count(failures.failed, "failed workflow"), `in ${hours === 1 ? "the last hour" : `the last ${hours} h`}, with ${count(failures.groupCount, "cause")}.`);
+  const last = new Map([...failedRuns].reverse().map((run) => [run.scheduleName, run])); // the newest run of each schedule
+  for (const [name, run] of [...last].slice(0, TOP)) add(`/schedules/${encodeURIComponent(name)}`, `Schedule ${name}`, `did not start ${run.workflowName}: ${run.reason ?? "the start failed"}.`);
+  if (last.size > TOP) add("/schedules", count(last.size - TOP, "more schedule"), "did not start a workflow.");
   for (const one of (overview.fastLoops ?? []).slice(0, TOP)) add(`/execution/${one.workflowId}`, one.workflowName, `runs the loop ${one.ref} without a pause.`);
   if (overview.inbox) items.push(h("li", { class: "note" }, h("a", { href: "/inbox", class: "strong" }, count(overview.inbox, "task")), overview.inbox === 1 ? " waits for a person or a signal." : " wait for a person or a signal."));
   return h("section", { class: "attention", "aria-label": "Needs attention" },

@@ -121,12 +121,14 @@ function decoded(part) {
 }
 
 function go(address) {
+  history.replaceState({ top: scrollY }, "");
   history.pushState(null, "", address);
   enter();
 }
 
-function enter() {
+function enter(event) {
   const next = read();
+  next.top = event?.state?.top; // "back" returns to the place where the view was left
   const isSame = shown && shown.view === next.view && shown.path === next.path;
   if (isSame) Object.assign(next, { data: shown.data, isPlaced: shown.isPlaced });
   const isNew = !isSame && shown !== null;
@@ -146,6 +148,7 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   go(href);
   if (link.closest(".graph")) shown.wantsPanel = true;
+  if (link.closest(".pages")) scrollTo(0, 0);
 });
 addEventListener("resize", () => shown?.data && draw());
 addEventListener("popstate", enter);
@@ -268,9 +271,10 @@ function showPanel() {
   if (head && head.getBoundingClientRect().top > innerHeight - 80) head.closest("section").scrollIntoView({ block: "start" });
 }
 
-/** Scroll a wide graph once, so that its selected task or its middle is visible. */
+/** Scroll once: the view to the place where it was left, and a wide graph so that its selected task or its middle is visible. */
 function placeGraph() {
   shown.isPlaced = true;
+  if (shown.top) scrollTo(0, shown.top);
   const scroll = main.querySelector(".drawing .scroll");
   if (!scroll) return;
   const at = (scroll.querySelector(".chosen .frame") ?? scroll.firstElementChild).getBoundingClientRect();
