@@ -122,6 +122,8 @@ class DurableRun:
         self._new_waits: list[Step] = []
         #: All open waits, by step.
         self._waits: dict[StepKey, _Wait] = {}
+        #: When the sleeps that this attempt has recorded were stored.
+        self._stored_at_s: dict[StepKey, float] = {}
         self._is_settling = False
         self.is_suspended = False
         #: Whether a test has ended the attempt as if its process had died.
@@ -388,7 +390,26 @@ class DurableRun:
         recording = asyncio.ensure_future(self._store.record(steps))
         self._records.add(recording)
         recording.add_done_callback(self._records.discard)
+        recording.add_done_callback(functools.partial(self._restart_sleeps, steps))
         return recording
+
+    def _restart_sleeps(self, steps: list[Step], recording: asyncio.Future[None]) -> None:
+        """Count the sleeps that were just stored from now.
+
+        A replay orders sleeps by their due times, which the store counts from the record. A sleep that ended before its
+        due time could be replayed after a step that it had preceded.
+        """
+        if recording.cancelled() or recording.exception() is not None:
+            return
+        with self._lock:
+            for step in steps:
+                if step.kind is StepKind.SLEEP:
+                    self._stored_at_s[step.name, step.number] = self.loop.time()
+                    wait = self._waits.get((step.name, step.number))
+                    if wait is not None and wait.timer is not None:
+                        wait.timer.cancel()
+                        timer = self._start_timer(step, wait.future)
+                        self._waits[step.name, step.number] = wait._replace(timer=timer)
 
     async def _finish(self, recording: asyncio.Future[None]) -> None:
         """Wait until steps are recorded. A cancellation of the branch during the wait is raised after the wait.
@@ -423,10 +444,8 @@ class DurableRun:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         key, timer = (step.name, step.number), None
-        if step.kind is StepKind.SLEEP and step.wait_ms is not None:
-            # `wait_ms` of a recorded sleep is its remaining time, so the clocks of worker and server need not agree.
-            begin_s = self._loaded_at_s if key in (self._recorded or {}) else loop.time()
-            timer = loop.call_at(begin_s + step.wait_ms / 1000, set_done, future)
+        if step.kind is StepKind.SLEEP:
+            timer = self._start_timer(step, future)
         elif step.kind is StepKind.STEP:
             # The step was cancelled in an earlier attempt. Wait until the program cancels it again.
             ran_s = max(0, (step.ended_at or 0) - (step.started_at or 0)) / 1000
@@ -440,11 +459,27 @@ class DurableRun:
         try:
             await future
         finally:
+            with self._lock:
+                timer = self._waits.pop(key).timer
+                self._activity.begin()
             if timer is not None:
                 timer.cancel()
-            with self._lock:
-                self._waits.pop(key, None)
-                self._activity.begin()
+
+    def _start_timer(self, step: Step, future: asyncio.Future[None]) -> asyncio.TimerHandle:
+        """Start the timer that ends a sleep in this attempt."""
+        key, wait_s = (step.name, step.number), (step.wait_ms or 0) / 1000
+        if key in (self._recorded or {}):
+            # `wait_ms` of a recorded sleep is its remaining time, so the clocks of worker and server need not agree.
+            return self.loop.call_at(self._loaded_at_s + wait_s, set_done, future)
+        if key in self._stored_at_s:
+            return self.loop.call_at(self._stored_at_s[key] + wait_s, set_done, future)
+        return self.loop.call_later(wait_s, self._end_new_sleep, future)
+
+    def _end_new_sleep(self, future: asyncio.Future[None]) -> None:
+        """End a sleep that is not stored yet. If another branch runs, its record comes and restarts the timer."""
+        with self._lock:
+            if not self._activity.operations:
+                set_done(future)
 
     def _settle_soon(self) -> None:
         if not self._is_settling:

@@ -80,8 +80,9 @@ def encode_error(error: BaseException) -> StepError:
         message = escape_surrogates(str(error))[:MAX_MESSAGE_CHARS]
     except Exception:
         message = "(its message cannot be read)"
-    fields = {key: value for key, value in vars(error).items() if isinstance(key, str) and not key.startswith("__")}
-    attributes = {key: _encode_detail(value) for key, value in fields.items()}
+    fields: dict[Any, Any] = vars(error)  # a name can be any object
+    names = [name for name in fields if isinstance(name, str) and not name.startswith("__")]
+    attributes = {name: _encode_detail(fields[name]) for name in names}
     # The file names of an OSError are not in its `args`. A subclass may override `__reduce__`.
     args = OSError.__reduce__(error)[1] if isinstance(error, OSError) else error.args
     return StepError(name, message, _encode_detail(list(args)), _join(attributes))
@@ -118,7 +119,7 @@ def make_error(step: Step) -> Exception:
             made = found.__new__(found, *args)
             if not isinstance(made, OSError):  # `__new__` of an OSError has already set its attributes
                 # The `__init__` of the built-in class sets the message of a SyntaxError or a UnicodeError.
-                builtin = next(base for base in found.__mro__ if base.__module__ == "builtins")
+                builtin: Any = next(base for base in found.__mro__ if base.__module__ == "builtins")
                 builtin.__init__(made, *args)
                 made.args = tuple(args)
             if raw_bytes(error.attributes):

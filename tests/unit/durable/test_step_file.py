@@ -147,12 +147,13 @@ def test_a_failure_is_reported_although_the_disk_is_full(
     def refuse() -> None:
         raise ValueError("refused")
 
-    async def program() -> None:
+    async def program() -> dict[str, Any]:
         try:
             await durable.step(refuse)
         except ValueError:
             await durable.step(len, "a", name="second")  # records the failure of the first step
             raise
+        return {}
 
     monkeypatch.setattr(StepFile, "_rewrite", rewrite)
     conductor_stub.add_task("program", {})

@@ -326,6 +326,28 @@ def test_a_step_that_is_cancelled_while_it_is_recorded_does_not_run_again_and_is
     assert calls == ["charge", "invoice"]
 
 
+def test_a_sleep_beside_a_step_does_not_end_before_its_due_time_is_stored() -> None:
+    calls, woken = Calls(), asyncio.Event()
+
+    class SlowSteps(MemorySteps):
+        async def record(self, steps: list[Any]) -> None:
+            for _ in range(1000):  # much longer than the sleep, and the event loop runs
+                await asyncio.sleep(0.0001)
+            await super().record(steps)
+            calls.extend(f"stored {step.name}" for step in steps)
+
+    async def nap() -> None:
+        await durable.sleep(0.001)
+        calls.note("woken")
+        woken.set()
+
+    async def program() -> None:
+        await asyncio.gather(durable.step(woken.wait, name="other"), nap())
+
+    asyncio.run(run_to_end(program, SlowSteps()))
+    assert calls == ["stored sleep", "woken", "stored other"]
+
+
 def test_a_wait_that_the_program_has_cancelled_is_cancelled_again(run_workflow: Any, coordinator: Any) -> None:
     calls = Calls()
 
