@@ -11,6 +11,7 @@ replay then assumes that all branches wait.
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import threading
 from collections.abc import Callable
@@ -79,6 +80,8 @@ class ReplayOrder:
         self._failed: set[StepKey] = set()
         #: Whether `_give_next_turn` is scheduled.
         self._is_watching = False
+        #: Done when the branches have reacted to the latest failure of a new step; None before the first failure.
+        self._reaction: asyncio.Future[None] | None = None
 
     def begin(self, steps: list[Step]) -> None:
         """Begin the replay of the recorded steps."""
@@ -130,6 +133,13 @@ class ReplayOrder:
                 self._place = max(self._place, place + 1)
             if (next_turn := self._turns.get(self._place)) is not None:
                 set_done(next_turn)
+
+    async def take_failure_turn(self) -> None:
+        """Wait until the other branches have reacted to the failure before this one, as they do on a replay."""
+        while self._reaction is not None and not self._reaction.done():
+            await asyncio.wait([self._reaction])
+        self._reaction = self._activity.loop.create_future()
+        self._activity.call_when_settled(functools.partial(set_done, self._reaction))
 
     def _give_next_turn(self) -> None:
         """Give the turn to the next branch that waits, because the program has settled."""

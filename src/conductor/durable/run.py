@@ -180,7 +180,15 @@ class DurableRun:
                         "step; store large data elsewhere and return a reference to it"
                     )
                 result = decode_result(encoded, function, new.key)
-            except (Exception, asyncio.CancelledError) as error:
+            except Exception as error:
+                try:
+                    yield Do(self._order.take_failure_turn)
+                except asyncio.CancelledError as cancellation:
+                    self._note_failure(new, cancellation)
+                    raise
+                self._note_failure(new, error)
+                raise
+            except asyncio.CancelledError as error:
                 self._note_failure(new, error)
                 raise
             new.result = msgspec.Raw(encoded)

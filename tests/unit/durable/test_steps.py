@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import gc
+import itertools
 import json
 import re
 import subprocess
@@ -448,6 +449,38 @@ def test_failures_of_nested_groups_are_replayed_in_their_order(monkeypatch: pyte
 
     assert asyncio.run(run_to_end(program, MemorySteps())) == "done"
     assert calls == ["compensate", "charge", "invoice"]
+
+
+def test_failures_at_the_same_time_are_replayed_as_in_the_first_attempt() -> None:
+    paid = Calls()
+
+    async def program() -> list[str]:
+        running, both_run = itertools.count(1), asyncio.Event()
+
+        async def fail() -> None:
+            if next(running) == 2:
+                asyncio.get_running_loop().call_soon(both_run.set)
+            await both_run.wait()
+            raise ValueError
+
+        async def catch() -> None:
+            try:
+                await durable.step(fail, name="caught")
+            except ValueError:
+                caught.append("caught")
+            await durable.sleep(days=1)
+
+        caught: list[str] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_run(durable.step(fail, name="first")))
+                group.create_task(catch())
+        except* ValueError:
+            await durable.step(paid.note, caught, name="refund")
+        await durable.sleep(days=1, name="end")
+        return caught
+
+    assert [asyncio.run(run_to_end(program, MemorySteps()))] == paid
 
 
 def test_a_message_that_a_cancelled_wait_has_received_goes_to_the_next_wait(run_workflow: Any) -> None:
