@@ -360,10 +360,10 @@ class DurableRun:
     async def _load_once(self) -> None:
         steps = await self._store.load()
         self._loaded_at_s = self.loop.time()
+        self._order.begin(steps)  # first, because a thread of a `def` may begin an operation once `_recorded` is set
         with self._lock:
             self._recorded = {(step.name, step.number): step for step in steps}
             self._unused = set(self._recorded)
-        self._order.begin(steps)
 
     async def _record(self, step: Step) -> None:
         if on_record is not None:
