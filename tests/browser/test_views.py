@@ -102,7 +102,7 @@ class TestOneWorkflow:
     ) -> None:
         page.go(f"/execution/{samples.ids['failed']}")
         expect(page.tab.locator(".title .why")).to_contain_text("charge is out of retries: attempt 3 of 3 failed")
-        expect(page.tab.locator(".legend")).to_contain_text(re.compile("waited +ran +failed +was stopped"))
+        expect(page.tab.locator(".legend")).to_contain_text(re.compile("waited +ran +failed +stopped"))
         panel = page.tab.locator("section.task")
         expect(panel).to_contain_text("ConnectionError: bank.example refused")
         expect(panel.locator(".logs li")).to_have_count(2)

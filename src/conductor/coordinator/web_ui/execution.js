@@ -264,7 +264,7 @@ function taskFacts(data, line, attempts) {
     ["Chosen case", line.chosen],
     ["Scheduled", timeSpan(line.scheduledMs)],
     ["Wait time", waitedUntil && line.type === "SIMPLE" ? span(waitedUntil - line.scheduledMs) : null],
-    ["Run time", line.startedMs ? (open ? since(line.startedMs) : span(line.endedMs - line.startedMs)) : null],
+    [line.status === "SCHEDULED" ? "Since its start" : "Run time", line.startedMs ? (open ? since(line.startedMs) : span(line.endedMs - line.startedMs)) : null],
     ["Worker", line.workerId],
     ["Previous workers", line.formerWorkers?.join(", ")],
     ["Domain", line.domain],

@@ -78,8 +78,9 @@ const notAnObject = (label) => `The ${label.toLowerCase()} must be a JSON object
 
 /** A JSON editor for a whole object. */
 function objectEditor(label, value) {
-  const area = h("textarea", { rows: 10, spellcheck: "false", "aria-label": `${label}, as JSON`, value: JSON.stringify(value ?? {}, null, 2) });
-  return { element: h("div", { class: "field" }, area), read: () => {
+  const id = `form-${++numbered}`;
+  const area = h("textarea", { id, rows: 10, spellcheck: "false", value: JSON.stringify(value ?? {}, null, 2) });
+  return { element: h("div", { class: "field" }, h("label", { for: id }, `${label}, as JSON`), area), read: () => {
     const found = area.value.trim() ? caught(() => parseJson(area.value, `The ${label.toLowerCase()}`), area) : {};
     if (!isObject(found)) throw new FieldError(notAnObject(label), area);
     return found;

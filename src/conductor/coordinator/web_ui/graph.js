@@ -1,7 +1,7 @@
 // Draws a definition. Definitions are nested (sequence, fork, switch, loop), so the layout is a recursion over blocks:
 // a block has a width and a height and paints itself at a position; its edges enter and leave at its middle.
 
-import { s } from "./dom.js";
+import { s, withoutControls } from "./dom.js";
 import { count, kindOf, signOf } from "./words.js";
 
 const BOX = { w: 196, h: 44 };
@@ -129,7 +129,10 @@ function block(task, context) {
   }
 }
 
-const cut = (text, length = CHARS) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+function cut(text, length = CHARS) {
+  const shown = withoutControls(text);
+  return shown.length > length ? `${shown.slice(0, length - 1)}…` : shown;
+}
 
 const pen = document.createElement("canvas").getContext("2d");
 

@@ -6,7 +6,7 @@ import { exactly, isOpen, kindOf, now, signOf, span } from "./words.js";
 const WIDTH = 1000;
 const SHOWN = 60;
 /** The words of the legend, and the kinds of statuses that they stand for. */
-const KEYS = [["ran", ["ok", "warn"]], ["is running", ["run", "wait"]], ["failed", ["bad"]], ["was stopped", ["off", "paused"]]];
+const KEYS = [["ran", ["ok", "warn"]], ["open", ["run", "wait"]], ["failed", ["bad"]], ["stopped", ["off", "paused"]]];
 
 export function timeline(workflow, lines, { hrefOf, selected, all, hrefOfAll }) {
   if (!lines.length) return h("p", { class: "quiet" }, "No task is scheduled yet.");

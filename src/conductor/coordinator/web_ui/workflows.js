@@ -76,7 +76,7 @@ function filters(page, query, go) {
     box("text", "Search", { title: "An id, or a part of a name, a correlation id or the reason of a failure" }),
     box("input", "Input, such as order.id=17", { title: "A part of the input, or field=value; fields inside objects are separated by dots", class: "long" }),
     h("select", { name: "since", "aria-label": "Started", onchange: (event) => change({ since: event.target.value, from: "", to: "" }) }, SINCE.map(([value, text]) => h("option", { value, selected: value === (query.get("since") ?? "") }, text))),
-    h("details", { class: "inline", "data-key": "times", open: Boolean(query.get("from") || query.get("to")) }, h("summary", { title: `Times in ${zone}` }, "From – to"), h("span", { class: "quiet" }, zone), moment("from", "Started from "), moment("to", " to ")),
+    h("details", { class: "inline", "data-key": "times", open: Boolean(query.get("from") || query.get("to")) }, h("summary", null, "From – to"), moment("from", "Started from "), moment("to", " to "), h("span", { class: "quiet" }, ` ${zone}`)),
     h("label", { class: "inline" }, h("input", { type: "checkbox", checked: query.get("top") === "true", onchange: (event) => change({ top: event.target.checked ? "true" : "" }) }), " Hide sub-workflows"),
     set.length ? h("button", { type: "button", class: "chip", onclick: () => go("/workflows") }, "Clear filters ✕") : null);
 }
