@@ -137,6 +137,7 @@ async def _check_reports(
         *disk_of_coordinator(configuration, server_state),
         *disk_share(server_state),
         *replica(server_state),
+        *secrets_without_key(server_state),
         *load_of_writer(server_state, later),
     ]:
         yield finding
@@ -256,6 +257,17 @@ def replica(server: dict[str, Any]) -> Iterator[Finding]:
         )
     else:
         yield ok(f"the replica at {state['url']} is complete, except for the last {lag}")
+
+
+def secrets_without_key(server: dict[str, Any]) -> Iterator[Finding]:
+    """Check that the coordinator can decrypt its stored secrets."""
+    count = server.get("unreadableSecrets") or 0
+    if count:
+        yield broken(
+            "secrets-unreadable",
+            f"the coordinator cannot read {count} stored secret{'s' * (count > 1)}, so workers receive null for them",
+            "Start the coordinator with the CONDUCTOR_SECRETS_KEY that encrypted them.",
+        )
 
 
 def load_of_writer(server: dict[str, Any], later: dict[str, Any]) -> Iterator[Finding]:

@@ -407,6 +407,8 @@ class ServerState(Struct, rename="camel", kw_only=True):
     disk_total_bytes: int = 0
     disk_free_bytes: int = 0
     disk_reserve_bytes: int = 0
+    #: The number of stored secrets that cannot be decrypted, because the coordinator has no key.
+    unreadable_secrets: int = 0
 
 
 class TaskTypeActivity(Struct, rename="camel", kw_only=True, omit_defaults=True):

@@ -373,6 +373,10 @@ def test_a_full_disk_a_late_replica_and_a_busy_writer_are_faults() -> None:
         (finding,) = checks_server.replica({"replication": {**replica, **wrong}})
         assert finding.fault == "replica-late"
     assert not [*checks_server.replica({"replication": None})]
+    assert not [*checks_server.secrets_without_key(server_state(unreadableSecrets=0))]
+    (finding,) = checks_server.secrets_without_key(server_state(unreadableSecrets=2))
+    assert finding.fault == "secrets-unreadable"
+    assert "cannot read 2 stored secrets, so workers receive null" in finding.line
     later = server_state(nowMs=11_000, writerBusyS=1.9, commits=190)
     (finding,) = checks_server.load_of_writer(server_state(), later)
     assert finding.fault == "writer-busy"

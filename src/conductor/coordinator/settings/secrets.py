@@ -34,6 +34,8 @@ class Secrets:
             name.removeprefix(PREFIX): value for name, value in variables.items() if name.startswith(PREFIX)
         }
         self._from_api: dict[str, str] = {}
+        #: The number of stored secrets that cannot be decrypted without a key. Workers receive null for them.
+        self.unreadable = 0
         passphrase = variables.get(KEY_VARIABLE)
         self._cipher = Cipher(passphrase, salt) if passphrase else None
 
@@ -43,6 +45,7 @@ class Secrets:
         if self._cipher is not None:
             self._from_api = {name: self._cipher.decrypt(name, stored) for name, stored in rows}
         elif rows:
+            self.unreadable = len(rows)
             logger.warning("Stored secrets are unreadable: secrets=%d; set %s to read them", len(rows), KEY_VARIABLE)
         else:
             logger.info("Secrets from the API are kept in memory only; set %s to store them", KEY_VARIABLE)

@@ -30,6 +30,7 @@ export function render(one) {
     ["File size", `${bytes(one.fileBytes)}${one.logBytes ? `, write-ahead log ${bytes(one.logBytes)}` : ""}`],
     ["Commits since the start", `${one.commits.toLocaleString("en")}, ${perCommit} requests per commit`],
     ["Replica", replicaState || "none"],
+    ...(one.unreadableSecrets ? [["Secrets", h("span", { class: "status bad" }, `✕ ${count(one.unreadableSecrets, "stored secret")} cannot be read: start the server with CONDUCTOR_SECRETS_KEY`)]] : []),
     ["Polls waiting for a task", one.parkedPolls],
     ["Finished workflows are kept", keeps || ["without a limit. To remove old ones, start the server with ", h("code", null, "--keep-days 30"), "."]],
   ];

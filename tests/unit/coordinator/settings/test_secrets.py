@@ -198,6 +198,7 @@ class TestSecretsOfTheApi:
         harness.open()
         assert harness.core.secrets.value("MORE") is None
         assert "Stored secrets are unreadable: secrets=1; set CONDUCTOR_SECRETS_KEY" in caplog.text
+        assert harness.core.secrets.unreadable == 1
 
     def test_a_value_cannot_be_moved_to_another_name(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CONDUCTOR_SECRETS_KEY", KEY)

@@ -199,6 +199,7 @@ async def view_server(request: ApiRequest) -> Answer:
             disk_total_bytes=core.store.disk.total_bytes,
             disk_free_bytes=core.store.disk.free_bytes,
             disk_reserve_bytes=core.store.disk.reserve_bytes,
+            unreadable_secrets=core.secrets.unreadable,
         )
     )
 
