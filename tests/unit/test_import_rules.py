@@ -292,6 +292,7 @@ FACES = {
         "probe",
         "read_replication",
         "reader",
+        "secrets",
         "started_ms",
         "store",
         "tasks",
