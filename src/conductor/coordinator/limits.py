@@ -46,7 +46,7 @@ MAX_EXPRESSIONS = 20_000
 
 # -- steps of workflows
 
-#: One decision about a workflow creates at most about this many tasks, or tasks whose inputs resolve to about this many
+#: A decision about a workflow creates at most about this many tasks, or tasks whose inputs resolve to about this many
 #: bytes. The next decision creates the rest, after decisions about other workflows.
 TASKS_PER_DECISION = 200
 BYTES_PER_DECISION = 1024 * 1024

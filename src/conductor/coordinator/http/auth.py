@@ -79,7 +79,7 @@ class Auth:
 
 
 class _Address:
-    """An address from which wrong secrets were sent."""
+    """The wrong secrets from one address, and its requests that are delayed now."""
 
     def __init__(self) -> None:
         self.failed_at: deque[float] = deque(maxlen=FREE_FAILURES)
@@ -95,31 +95,31 @@ class _Failures:
         self._unlogged = 0
         self._logged_at: float | None = None
 
-    async def delay_request(self, name: str) -> None:
+    async def delay_request(self, address: str) -> None:
         """Sleep for `DELAY_S` if the last `FREE_FAILURES` failures of an address are younger than `FAILURES_WITHIN_S`.
 
         Raises:
             ApiError: `MAX_DELAYED` requests of the address are delayed already.
         """
-        address = self._addresses.get(name)
-        if address is None or len(address.failed_at) < FREE_FAILURES:
+        failures = self._addresses.get(address)
+        if failures is None or len(failures.failed_at) < FREE_FAILURES:
             return
-        if self._clock.monotonic() - address.failed_at[0] > FAILURES_WITHIN_S:
+        if self._clock.monotonic() - failures.failed_at[0] > FAILURES_WITHIN_S:
             return
-        if address.delayed >= MAX_DELAYED:
+        if failures.delayed >= MAX_DELAYED:
             raise ApiError(429, "too many wrong secrets were sent from this address; try again later", retryable=True)
-        address.delayed += 1
+        failures.delayed += 1
         try:
             await self._clock.sleep(DELAY_S)
         finally:
-            address.delayed -= 1
+            failures.delayed -= 1
 
-    def add(self, name: str) -> None:
+    def add(self, address: str) -> None:
         """Record a wrong secret from an address."""
         now = self._clock.monotonic()
-        address = self._addresses.setdefault(name, _Address())
-        address.failed_at.append(now)
-        self._addresses.move_to_end(name)
+        failures = self._addresses.setdefault(address, _Address())
+        failures.failed_at.append(now)
+        self._addresses.move_to_end(address)
         if len(self._addresses) > MAX_ADDRESSES:
             self._addresses.popitem(last=False)
         self._unlogged += 1
